@@ -1,0 +1,36 @@
+// Slot allocation by role, specialisation and head score (spec: raven-analysis; Raven Figs 6, 7).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/routes.h"
+
+namespace slotscope::analysis {
+
+enum class SlotClass : uint8_t { retrieval, shared, other, empty };
+
+struct AllocationOptions {
+  double threshold = 0;         // least write strength for "routed to"
+  double tau = 0;               // 0: strict
+  double retrieval_head = 0.1;  // head score that makes a retrieval head
+};
+
+struct HeadAllocation {
+  int layer = 0, head = 0;
+  std::vector<int64_t> written;        // [M] n: routed tokens
+  std::vector<int64_t> retrieval;      // [M] n_R: those with role retrieval
+  std::vector<SlotClass> slot_class;   // [M]
+  std::vector<int> order;              // retrieval | shared | other | empty; inside a class by n high to low, then slot
+  int counts[4] = {0, 0, 0, 0};        // slots per class, SlotClass order
+  int64_t max_written = 0;
+  std::vector<double> specialisation;  // [M], NaN (null) when nothing was written or strengths are unknown
+  double head_score = 0;               // NaN when undefined (no retrieval token written, or strengths unknown)
+  bool retrieval_head = false;
+};
+
+// roles: [T] of the run (0 other, 1 retrieval). Without strengths a routed token counts when r != 0 (threshold ignored).
+HeadAllocation allocate(const HeadRoutes& routes, std::span<const uint8_t> roles, const AllocationOptions& options = {});
+
+}  // namespace slotscope::analysis
