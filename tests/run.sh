@@ -49,7 +49,7 @@ build() {  # preset
 run() {  # preset
   echo "== tests of preset $1"
   build "$1" || { echo "preset $1 did not build"; failed_steps=$((failed_steps + 1)); return; }
-  QT_QPA_PLATFORM=offscreen ctest --preset "$1" --verbose --output-log "$log/ctest-$1.txt" >/dev/null 2>&1 || true
+  QT_QPA_PLATFORM=offscreen ctest --preset "$1" --verbose -j 2 >"$log/ctest-$1.txt" 2>&1 || true
   grep -E '^ *[0-9]+/[0-9]+ Test' "$log/ctest-$1.txt" || true
   # What failed, in enough detail to act on.
   grep -E '^[0-9]+: (FAIL|FAIL!|   Loc:|QFATAL|.*(Sanitizer|runtime error))' "$log/ctest-$1.txt" | head -n 80 || true
