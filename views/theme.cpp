@@ -96,7 +96,6 @@ const Theme& Theme::current() {
 }
 
 void Theme::apply(const Theme& theme) {
-  const bool same_palette = stored() && stored()->palette() == theme.palette();
   stored() = theme;
   if (!qobject_cast<QApplication*>(QCoreApplication::instance())) return;
   static bool fusion = false;
@@ -107,8 +106,7 @@ void Theme::apply(const Theme& theme) {
   QApplication::setFont(theme.ui);
   QApplication::setPalette(theme.palette());
   qApp->setStyleSheet(theme.styleSheet());
-  // Qt tells nobody when the palette is the same, but role colours or sizes may have changed.
-  if (!same_palette) return;
+  // Qt does not tell everybody (same palette, style sheet in between), but role colours or sizes may have changed too.
   for (QWidget* w : QApplication::allWidgets()) {
     QEvent event(QEvent::PaletteChange);
     QApplication::sendEvent(w, &event);
