@@ -24,7 +24,8 @@ struct RunData {
   QString device_text;   // "CPU · float32"
   analysis::AllocationOptions allocation;
   analysis::EslOptions esl;
-  const trace::RunInfo& info() const { return trace->run(run); }
+  std::shared_ptr<const trace::RunInfo> own_info;  // the run's description where there is no trace behind it (previews, tests)
+  const trace::RunInfo& info() const { return own_info ? *own_info : trace->run(run); }
 };
 
 struct FigureOptions {
