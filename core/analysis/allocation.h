@@ -28,9 +28,12 @@ struct HeadAllocation {
   std::vector<double> specialisation;  // [M], NaN (null) when nothing was written or strengths are unknown
   double head_score = 0;               // NaN when undefined (no retrieval token written, or strengths unknown)
   bool retrieval_head = false;
+  bool partial = false;                // some tokens were not captured: counts cover the captured ones only
 };
 
-// roles: [T] of the run (0 other, 1 retrieval). Without strengths a routed token counts when r != 0 (threshold ignored).
+// roles: [T] of the run (0 other, 1 retrieval; tokens past its end are other). Without strengths a routed token counts when
+// r != 0 (threshold ignored). A write whose strength is NaN counts as routed, as it does in ESL. Strength sums (specialisation,
+// head score) run over all writes, below the threshold too.
 HeadAllocation allocate(const HeadRoutes& routes, std::span<const uint8_t> roles, const AllocationOptions& options = {});
 
 }  // namespace slotscope::analysis
