@@ -93,7 +93,7 @@ class Config {
 // B28: 256 * ceil(int(hidden * ratio * 2 / 3) / 256), evaluated in double left to right (model-zoo 1.7).
 int64_t gated_mlp_width(int64_t hidden, double ratio);
 
-// B28: config.json's model_type when it is one of `known`, else Error with the list. Notes a second entry in `architectures`.
+// B28: config.json's model_type when it is one of `known`, else Error with the list.
 std::string require_model_type(const Config& config, const std::vector<std::string>& known);
 
 std::string shape_text(const std::vector<int64_t>& shape);  // "[4, 32]"

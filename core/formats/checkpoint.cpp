@@ -1,0 +1,143 @@
+#include "core/formats/checkpoint.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "core/formats/config.h"
+#include "core/formats/json.h"
+#include "core/formats/safetensors.h"
+#include "core/formats/sha256.h"
+#include "core/formats/sharded.h"
+#include "core/formats/utf8.h"
+
+namespace slotscope::formats {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr uint64_t kMaxConfigBytes = 64ull << 20;
+
+class SafetensorsCheckpoint : public Checkpoint {
+ public:
+  SafetensorsCheckpoint(const fs::path& path, const OpenOptions& options) {
+    std::error_code error;
+    const fs::file_status status = fs::status(path, error);
+    if (!fs::exists(status))
+      throw Error({path.string(), "", "does not exist", "a checkpoint folder or a safetensors file", ""});
+    WeightFiles found;
+    if (fs::is_directory(status)) {
+      folder_ = path;
+      read_config(true);
+      found = find_weight_files(path, options);
+    } else {
+      folder_ = path.has_parent_path() ? path.parent_path() : fs::path(".");
+      const bool index = path.extension() == ".json";
+      if (index && !path.filename().string().ends_with(".index.json"))
+        throw Error({path.string(), "", "no weight file", "a checkpoint folder, a .safetensors file or an .index.json file",
+                     "Open the folder that holds it."});
+      read_config(false);
+      if (index && !options.ignore_index)
+        found = read_index(path);
+      else if (index)
+        found = find_weight_files(folder_, options);
+      else
+        found.files = {path};
+    }
+    notes_ = std::move(found.notes);
+    files_ = found.files;
+    list_tensors(found);
+  }
+
+  const fs::path& folder() const override { return folder_; }
+  const std::vector<fs::path>& files() const override { return files_; }
+  const std::vector<TensorInfo>& tensors() const override { return tensors_; }
+  const TensorInfo* find(std::string_view name) const override {
+    const auto at = std::lower_bound(tensors_.begin(), tensors_.end(), name,
+                                     [](const TensorInfo& tensor, std::string_view n) { return tensor.name < n; });
+    return at != tensors_.end() && at->name == name ? &*at : nullptr;
+  }
+  std::span<const std::byte> data(const TensorInfo& tensor) const override {
+    return maps_.at(size_t(tensor.file))->bytes(tensor.offset, tensor.bytes);
+  }
+  const nlohmann::json* config() const override { return has_config_ ? &config_ : nullptr; }
+  const std::string& config_text() const override { return config_text_; }
+  const std::vector<std::string>& warnings() const override { return warnings_; }
+  const std::vector<std::string>& notes() const override { return notes_; }
+  uint64_t total_bytes() const override { return total_bytes_; }
+
+ private:
+  // For one file of a folder the config is an extra: what is wrong with it becomes a warning.
+  void read_config(bool must_be_good) {
+    const fs::path path = folder_ / "config.json";
+    std::error_code ignored;
+    if (!fs::exists(path, ignored)) return;
+    try {
+      std::string text = read_text_file(path, kMaxConfigBytes);
+      std::vector<std::string> duplicates;
+      nlohmann::json root =
+          parse_json(text, {.file = path.string(), .nonfinite = true, .refuse_duplicates = false}, &duplicates);
+      if (!root.is_object()) throw Error({path.string(), "", root.type_name(), "a JSON object", ""});
+      for (const auto& text : duplicates) warnings_.push_back("config.json: " + text + "; its last value counts");
+      config_ = std::move(root);
+      config_text_ = std::move(text);
+      has_config_ = true;
+    } catch (const Error& error) {
+      if (must_be_good) throw;
+      warnings_.push_back(error.what());
+    }
+  }
+
+  void list_tensors(const WeightFiles& found) {
+    std::vector<TensorInfo> listed;
+    for (const auto& path : files_) {
+      maps_.push_back(std::make_unique<MappedFile>(path));
+      SafetensorsHeader header = read_safetensors_header(*maps_.back(), int(maps_.size()) - 1);
+      std::move(header.tensors.begin(), header.tensors.end(), std::back_inserter(listed));
+    }
+    tensors_ = merge_tensors(found, std::move(listed), notes_, warnings_);
+    size_t unknown = 0, fp8 = 0;
+    bool scales = false;
+    for (const TensorInfo& tensor : tensors_) {
+      total_bytes_ += tensor.bytes;
+      unknown += tensor.dtype == DType::unknown;
+      fp8 += tensor.dtype == DType::f8_e4m3 || tensor.dtype == DType::f8_e5m2;
+      scales |= tensor.name.find("scale") != std::string::npos;
+    }
+    if (tensors_.empty()) notes_.push_back("the file holds no tensors: no weights");
+    if (unknown) notes_.push_back(std::to_string(unknown) + " tensors have a dtype that is not known here");
+    if (fp8 && !scales)
+      warnings_.push_back(std::to_string(fp8) + " FP8 tensors and no scales: their values may need a factor that is not stored");
+  }
+
+  fs::path folder_;
+  std::vector<fs::path> files_;
+  std::vector<std::unique_ptr<MappedFile>> maps_;
+  std::vector<TensorInfo> tensors_;
+  nlohmann::json config_;
+  std::string config_text_;
+  bool has_config_ = false;
+  std::vector<std::string> warnings_, notes_;
+  uint64_t total_bytes_ = 0;
+};
+
+}  // namespace
+
+std::shared_ptr<const Checkpoint> Checkpoint::open(const fs::path& path, const OpenOptions& options) {
+  return std::make_shared<const SafetensorsCheckpoint>(path, options);
+}
+
+std::string tensor_digest(const Checkpoint& checkpoint) {
+  std::vector<std::string> lines;
+  lines.reserve(checkpoint.tensors().size());
+  for (const TensorInfo& tensor : checkpoint.tensors()) {
+    std::string shape = "[";
+    for (size_t i = 0; i < tensor.shape.size(); ++i) shape += (i ? "," : "") + std::to_string(tensor.shape[i]);
+    lines.push_back(tensor.name + " " + tensor.dtype_text + " " + shape + "]\n");
+  }
+  std::sort(lines.begin(), lines.end());
+  Sha256 hash;
+  for (const auto& line : lines) hash.add(line);
+  return hash.hex();
+}
+
+}  // namespace slotscope::formats
