@@ -70,16 +70,21 @@ class Trace {
   int run_count() const;
   const RunInfo& run(int i) const;
 
-  // Rows [first, first+count) of a dataset along its first axis, converted; count < 0: all. Row-major.
-  std::vector<double> read(int run, std::string_view path, int64_t first = 0, int64_t count = -1) const;
+  // Rows [first, first+count) of a dataset along its first axis, converted; count < 0: all. Row-major. Throws Error for an
+  // unknown path, rows outside the dataset, damaged data and a cancel ("cancelled").
+  std::vector<double> read(int run, std::string_view path, int64_t first = 0, int64_t count = -1,
+                           Progress* progress = nullptr) const;
   // As above, restricted to index `head` of the second axis (axis 1).
-  std::vector<double> read_head(int run, std::string_view path, int head, int64_t first = 0, int64_t count = -1) const;
-  std::vector<int64_t> read_int(int run, std::string_view path, int64_t first = 0, int64_t count = -1) const;
+  std::vector<double> read_head(int run, std::string_view path, int head, int64_t first = 0, int64_t count = -1,
+                                Progress* progress = nullptr) const;
+  std::vector<int64_t> read_int(int run, std::string_view path, int64_t first = 0, int64_t count = -1,
+                                Progress* progress = nullptr) const;
 
   bool has_routes(int run, int layer) const;
   // Sparse routes of one head with decay and strength when captured. Throws Error when the layer has none (says why).
   HeadRoutes routes(int run, int layer, int head, Progress* progress = nullptr) const;
-  // Counters over all tokens: [H_r][M]. Empty when not captured.
+  // Counters over all tokens: [H_r][M] (ties: [1][H_r]). Empty when not captured, or when the writer died before it stored
+  // them for the tokens that the file holds.
   std::vector<std::vector<uint32_t>> counters(int run, int layer, std::string_view field) const;
 
  private:

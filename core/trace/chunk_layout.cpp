@@ -1,0 +1,48 @@
+#include "core/trace/chunk_layout.h"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+namespace slotscope::trace {
+namespace {
+
+constexpr int64_t kMin = int64_t(1) << 18, kMax = int64_t(1) << 20, kSmall = int64_t(1) << 14;
+constexpr int64_t kHeadParts = 4;
+
+int64_t ceil_pow2(int64_t n) { return int64_t(std::bit_ceil(uint64_t(std::max<int64_t>(n, 1)))); }
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+bool heads_second(const std::string& axes) {
+  const size_t comma = axes.find(',');
+  if (comma == std::string::npos) return false;
+  const std::string second = axes.substr(comma + 1, axes.find(',', comma + 1) - comma - 1);
+  return second == "H" || second == "H_r";
+}
+
+}  // namespace
+
+std::vector<int64_t> choose_chunk(const DatasetSpec& spec) {
+  std::vector<int64_t> chunk{1};
+  for (int64_t n : spec.shape) chunk.push_back(std::max<int64_t>(n, 1));
+  // [T,H] alone stays whole: a row is so small that splitting it would only make the chunks very long.
+  if (chunk.size() > 2 && heads_second(spec.axes)) chunk[1] = ceil_div(chunk[1], std::min(chunk[1], kHeadParts));
+  const auto row_bytes = [&] {
+    return std::accumulate(chunk.begin() + 1, chunk.end(), int64_t(element_size(spec.type)), std::multiplies<>());
+  };
+  while (row_bytes() > kMax) {
+    auto longest = std::max_element(chunk.begin() + 1, chunk.end());
+    *longest = ceil_div(*longest, 2);
+  }
+  const int64_t row = row_bytes();
+  int64_t rows = ceil_pow2(ceil_div(kMin, row));
+  if (spec.expected_rows > 0) {
+    const int64_t share = ceil_pow2(ceil_div(spec.expected_rows, 8));
+    const int64_t small = ceil_pow2(ceil_div(kSmall, row));
+    rows = std::min({rows, std::max(share, small), ceil_pow2(spec.expected_rows)});
+  }
+  chunk[0] = rows;
+  return chunk;
+}
+
+}  // namespace slotscope::trace

@@ -1,0 +1,34 @@
+// The writer's claim on NAME.part, and what the file system below can do. Viewing never locks.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace slotscope::trace {
+
+// What the user asked of HDF5 with HDF5_USE_FILE_LOCKING.
+enum class LockWish { unset, never, always };
+LockWish lock_wish();
+
+// Creates (or opens) the file and holds it against a second writer until destroyed. Throws Error when another program holds
+// it; a file system without locks adds a line to `warnings` and goes on.
+class FileLock {
+ public:
+  FileLock(const std::filesystem::path& file, std::vector<std::string>& warnings);
+  ~FileLock();
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+  int descriptor() const { return descriptor_; }
+
+ private:
+  int descriptor_ = -1;
+};
+
+// "NFS", "SMB", "FUSE", ... when the folder lies on a file system where SWMR is not safe; else empty.
+std::string network_file_system(const std::filesystem::path& folder);
+
+// fsync of a file or folder; a folder that cannot be synced (some file systems) is no error. Returns 0 or errno.
+int sync_path(const std::filesystem::path& path, bool folder);
+
+}  // namespace slotscope::trace
