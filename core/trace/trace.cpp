@@ -11,6 +11,29 @@ namespace {
 // One HDF5 call reads about this much, so that a cancel is heard and other threads get their turn.
 constexpr int64_t kBlockBytes = int64_t(8) << 20;
 
+// --heads: the heads that own slots and were captured, in the order of the second axis; null: all.
+const std::vector<int64_t>* captured_heads(const LayerSpec& layer) {
+  for (const auto& [name, value] : layer.attributes)
+    if (name == "captured_route_heads") return std::get_if<std::vector<int64_t>>(&value);
+  return nullptr;
+}
+
+// Where a head lies on the second axis. Throws Error for a head that the layer does not have or that was not captured.
+int64_t head_place(const LayerSpec& layer, int head, const std::string& file) {
+  const std::string item = "layer " + std::to_string(layer.index);
+  const int64_t heads = layer.route_heads;
+  if (head < 0 || head >= heads)
+    throw Error({.file = file, .item = item, .found = "head " + std::to_string(head) + " asked for",
+                 .expected = "heads 0 to " + std::to_string(heads - 1)});
+  const auto* captured = captured_heads(layer);
+  if (!captured) return head;
+  const auto at = std::find(captured->begin(), captured->end(), int64_t(head));
+  if (at == captured->end())
+    throw Error({.file = file, .item = item, .found = "head " + std::to_string(head) + " was not captured",
+                 .advice = "Include it in --heads"});
+  return at - captured->begin();
+}
+
 }  // namespace
 
 struct Trace::Impl {
@@ -196,23 +219,24 @@ HeadRoutes Trace::routes(int run_index, int layer, int head, Progress* progress)
   } else if (routes.rows != run.tokens) {
     damaged(m.source.name, at + "route_index", std::to_string(routes.rows) + " rows", std::to_string(run.tokens) + " tokens");
   }
-  const auto raw = m.read<int64_t>(run_index, at + "route_index", head, 0, -1, progress);
+  const int64_t place = head_place(*spec, head, m.source.name);
+  const auto raw = m.read<int64_t>(run_index, at + "route_index", place, 0, -1, progress);
   routes.index.reserve(raw.size());
   for (int64_t i : raw) {
     if (i < 0 || i >= spec->slots)
       damaged(m.source.name, at + "route_index", "slot " + std::to_string(i), "slots 0 to " + std::to_string(spec->slots - 1));
     routes.index.push_back(uint32_t(i));
   }
-  routes.weight = m.read<double>(run_index, at + "route_weight", head, 0, -1, progress);
+  routes.weight = m.read<double>(run_index, at + "route_weight", place, 0, -1, progress);
   if (const DatasetInfo* decay = run.find(at + "log_decay")) {
     routes.per_slot_decay = decay->shape.size() == 3;
     if (decay->shape.size() < 2 || decay->shape[0] != routes.rows || (routes.per_slot_decay && decay->shape[2] != routes.top_k))
       damaged(m.source.name, at + "log_decay", "another shape than route_index", "[T,H_r] or [T,H_r,K]");
-    routes.log_decay = m.read<double>(run_index, at + "log_decay", head, 0, -1, progress);
+    routes.log_decay = m.read<double>(run_index, at + "log_decay", place, 0, -1, progress);
   }
   const DatasetInfo* strength = run.find(at + "write_strength");
   if (strength && strength->shape == index.shape) {
-    routes.strength = m.read<double>(run_index, at + "write_strength", head, 0, -1, progress);
+    routes.strength = m.read<double>(run_index, at + "write_strength", place, 0, -1, progress);
   } else if (routes.has_decay()) {
     routes.strength.resize(routes.weight.size());
     for (int64_t row = 0; row < routes.rows; ++row)
@@ -238,7 +262,14 @@ std::vector<std::vector<uint32_t>> Trace::counters(int run, int layer, std::stri
       counters.back().push_back(uint32_t(values[i]));
     }
   }
-  return counters;
+  const auto& layers = impl_->runs[size_t(run)].layers;
+  const auto spec = std::find_if(layers.begin(), layers.end(), [&](const LayerSpec& l) { return l.index == layer; });
+  const auto* captured = spec == layers.end() ? nullptr : captured_heads(*spec);
+  if (!captured || info.shape.size() != 2) return counters;
+  std::vector<std::vector<uint32_t>> placed(size_t(std::clamp<int64_t>(spec->route_heads, 0, 1 << 20)));
+  for (size_t i = 0; i < counters.size() && i < captured->size(); ++i)
+    if ((*captured)[i] >= 0 && size_t((*captured)[i]) < placed.size()) placed[size_t((*captured)[i])] = std::move(counters[i]);
+  return placed;
 }
 
 std::string_view RunInfo::token_bytes(int64_t t) const {

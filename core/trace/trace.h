@@ -81,10 +81,11 @@ class Trace {
                                 Progress* progress = nullptr) const;
 
   bool has_routes(int run, int layer) const;
-  // Sparse routes of one head with decay and strength when captured. Throws Error when the layer has none (says why).
+  // Sparse routes of one head (0..H_r-1, its own index even when --heads captured fewer) with decay and strength when
+  // captured. Throws Error when the layer has none (says why).
   HeadRoutes routes(int run, int layer, int head, Progress* progress = nullptr) const;
-  // Counters over all tokens: [H_r][M] (ties: [1][H_r]). Empty when not captured, or when the writer died before it stored
-  // them for the tokens that the file holds.
+  // Counters over all tokens: [H_r][M], empty rows for heads that --heads left out (ties: [1][captured heads]). Empty when
+  // not captured, or when the writer died before it stored them for the tokens that the file holds.
   std::vector<std::vector<uint32_t>> counters(int run, int layer, std::string_view field) const;
 
  private:

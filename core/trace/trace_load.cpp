@@ -220,6 +220,9 @@ int64_t Loader::done_of(const std::string& path) {
 int64_t Loader::limit(const std::string& relative, const std::string& axis, int64_t rows) {
   const std::string folder = group_ + "/" + relative.substr(0, relative.rfind('/') + 1);
   const auto by = [&](const char* list) { return source_.exists(folder + list) ? std::min(rows, done_of(folder + list)) : rows; };
+  const std::string name = last_part(relative);
+  if (name == "token" || name.ends_with("_token")) return std::min(rows, done_of(group_ + "/" + relative));
+  if (axis == "T_c" && source_.exists(folder + name + "_token")) return by((name + "_token").c_str());
   if (axis == "T" || axis == "T_c")
     return std::min(rows, source_.exists(folder + "token") ? done_of(folder + "token") : run_.tokens);
   if (axis == "T+1") return std::min(rows, run_.tokens + 1);

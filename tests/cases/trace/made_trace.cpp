@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tests/cases/case.h"
+
 namespace slotscope::testing {
 namespace {
 
@@ -182,3 +184,21 @@ void feed(trace::Sink& sink, const std::vector<trace::RunSpec>& runs, const Made
 }
 
 }  // namespace slotscope::testing
+
+// The bytes that the cases feed say what the formula says, in every element type.
+SLOTSCOPE_CASE(bytes_say_what_the_formula_says) {
+  using slotscope::trace::ElementType;
+  slotscope::trace::RunSpec run;
+  for (const auto type : {ElementType::u8, ElementType::u16, ElementType::u32, ElementType::i32, ElementType::i64,
+                          ElementType::f16, ElementType::f32, ElementType::f64})
+    run.datasets.push_back({"x/" + std::to_string(int(type)), type, true, {3}, 0, "T,D", ""});
+  slotscope::trace::MemorySink sink;
+  sink.begin({}, {run});
+  for (size_t d = 0; d < run.datasets.size(); ++d) {
+    sink.append(0, int(d), 50, slotscope::testing::made_rows(run.datasets[d], 0, 50));
+    const auto values = sink.values(0, run.datasets[d].path);
+    CHECK_EQ(values.size(), size_t(150));
+    for (size_t i = 0; i < values.size(); ++i)
+      CHECK_EQ(values[i], slotscope::testing::made_value(run.datasets[d].path, run.datasets[d].type, int64_t(i / 3), int64_t(i % 3)));
+  }
+}
