@@ -34,6 +34,8 @@ struct SlotWrites {
   double log_keep_between(int slot, int64_t a, int64_t b) const;
   // Smallest c such that every token in [c, t] was captured; t + 1 when t was not. t is taken as at most T - 1.
   int64_t captured_from(int64_t t) const;
+  // Largest e such that every token in (t, e] was captured; t when t + 1 was not, INT64_MAX when all later ones were.
+  int64_t captured_until(int64_t t) const;
   // One past the last entry of slot i with token <= t.
   int64_t entries_until(int slot, int64_t t) const;
 };

@@ -29,15 +29,11 @@ std::vector<std::pair<int, double>> written_slots(const HeadRoutes& routes, int6
 std::vector<double> left_over_time(const SlotWrites& w, int slot, int64_t token, int64_t first, int64_t last) {
   std::vector<double> left(size_t(last - first + 1), kNaN);
   if (!w.has_gates) return left;
-  // The last token that can be reached from `token` without a gap.
-  int64_t end = token;
-  for (const auto& range : w.captured)
-    if (range.first <= token + 1 && token + 1 < range.second) end = range.second - 1;
-  if (end >= w.tokens - 1) end = last;  // after the last token nothing changes any more
+  const int64_t end = std::min(w.captured_until(token), last);
   int64_t e = w.entries_until(slot, token);
   const int64_t stop = w.begin[size_t(slot) + 1];
   double sum = 0, value = 1;
-  for (int64_t t = std::max(token, first); t <= std::min(end, last); ++t) {
+  for (int64_t t = std::max(token, first); t <= end; ++t) {
     bool changed = false;
     for (; e < stop && w.token[size_t(e)] <= t; ++e) {
       sum += w.log_gate[size_t(e)];

@@ -148,6 +148,14 @@ int64_t SlotWrites::captured_from(int64_t t) const {
   return t < range.second ? range.first : t + 1;
 }
 
+int64_t SlotWrites::captured_until(int64_t t) const {
+  constexpr int64_t all = std::numeric_limits<int64_t>::max();
+  if (t >= tokens - 1) return all;
+  for (const auto& range : captured)
+    if (range.first <= t + 1 && t + 1 < range.second) return range.second >= tokens ? all : range.second - 1;
+  return t;
+}
+
 int64_t SlotWrites::entries_until(int slot, int64_t t) const {
   const auto first = token.begin() + begin[size_t(slot)], last = token.begin() + begin[size_t(slot) + 1];
   return std::upper_bound(first, last, t) - token.begin();
