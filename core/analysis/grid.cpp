@@ -31,7 +31,7 @@ std::string reduction_name(const SlotGrid& grid, const GridRequest& request, int
   const auto per_column = std::to_string(int64_t(grid.tokens_per_column)) + " tokens per column";
   const auto per_row = std::to_string(int64_t(grid.slots_per_row)) + " slots per row";
   const int64_t shown = grid.last - grid.first;
-  const std::string all = shown == tokens ? "all " + std::to_string(tokens) + " tokens drawn"
+  const std::string all = shown == tokens ? "all " + std::to_string(tokens) + (tokens == 1 ? " token drawn" : " tokens drawn")
                                           : std::to_string(shown) + " of " + std::to_string(tokens) + " tokens drawn";
   const std::string pool = request.pooling == Pooling::mean            ? "mean of the routed cells of "
                            : request.quantity == Quantity::log_gate ? "largest magnitude of "
