@@ -9,6 +9,9 @@
 #include <string_view>
 #include <vector>
 
+// Equality of things that have no text form.
+#define CHECK_SAME(a, b) CHECK((a) == (b))
+
 namespace slotscope::testing {
 
 inline void write_file(const std::filesystem::path& path, std::string_view bytes) {
