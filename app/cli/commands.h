@@ -1,0 +1,64 @@
+// The commands of slotscope-cli. Each takes its settings as parsed and returns an exit code (console.h); errors are thrown as
+// slotscope::Error and become exit 1 or 2 in cli_main.cpp.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "app/cli/console.h"
+#include "app/cli/run_options.h"
+
+namespace slotscope::cli {
+
+struct InfoSettings {
+  std::string folder, flavour;
+  bool tensors = false, ignore_index = false;
+};
+// What config.json and the weights' headers say; reads no weight. A folder that cannot be run is listed all the same, with the
+// reason (exit 0).
+int run_info(const InfoSettings&, const Console&);
+
+struct RunCommandSettings {
+  std::string folder, out, compress = "deflate";
+  bool force = false, ignore_index = false;
+  RunSettings run;
+};
+// Runs the prompts and writes the trace. Exit 130 when cancelled (the trace is then readable and marked).
+int run_run(const RunCommandSettings&, const Console&);
+
+struct AnalyzeSettings {
+  std::string trace;
+  int run = -1;  // -1: all
+  double threshold = 0, tau = 0, retrieval_head = 0.1;
+  double esl_low = 1.0 / 3, esl_high = 2.0 / 3;
+};
+int run_analyze(const AnalyzeSettings&, const Console&);
+
+struct VerifySettings {
+  std::string folder, golden;
+  std::optional<double> tolerance;
+  RunSettings run;  // model options only
+};
+// Exit 0: every tensor within its tolerance; 1: not.
+int run_verify(const VerifySettings&, const Console&);
+
+struct RepairSettings {
+  std::string in, out;
+  bool force = false;
+};
+int run_repair(const RepairSettings&, const Console&);
+
+struct SelftestSettings {
+  std::string device = "cpu", golden, suite;
+  bool list = false;
+};
+int run_selftest(const SelftestSettings&, const Console&);
+
+// The devices that --device can name, or why there is no CUDA.
+int run_devices(const Console&);
+
+// Throws Error when `out` exists (unless force), is a folder, or lies where no file can be written: before a weight is
+// read, because a long load that ends in "file exists" wastes the user's time.
+void check_output_path(const std::string& out, bool force);
+
+}  // namespace slotscope::cli

@@ -1,0 +1,138 @@
+#include "app/cli/help.h"
+
+namespace slotscope::cli {
+namespace {
+
+constexpr size_t kNames = 30, kWidth = 100;
+
+// `left` in the first column, `text` wrapped in the second.
+std::string two_columns(const std::string& left, const std::string& text) {
+  std::string out = "  " + left;
+  size_t column = out.size();
+  if (column + 2 > kNames) {
+    out += "\n";
+    column = 0;
+  }
+  out.append(kNames - column, ' ');
+  column = kNames;
+  size_t at = 0;
+  bool first = true;
+  while (at < text.size()) {
+    const size_t end = std::min(text.find(' ', at), text.size());
+    const size_t length = end - at;
+    if (!first && column + 1 + length > kWidth) {
+      out += "\n" + std::string(kNames, ' ');
+      column = kNames;
+      first = true;
+    }
+    if (!first) out += " ", ++column;
+    out.append(text, at, length);
+    column += length;
+    first = false;
+    at = end + 1;
+  }
+  return out + "\n";
+}
+
+class HelpFormatter : public CLI::Formatter {
+ public:
+  std::string make_option(const CLI::Option* option, bool positional) const override {
+    return two_columns(make_option_name(option, positional) + (positional ? "" : make_option_opts(option)),
+                       make_option_desc(option));
+  }
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    if (app->get_name() != "run") return CLI::Formatter::make_usage(app, name);
+    return "Usage: " + name + " FOLDER (--text S | --text-file F | --ids L | --ids-file F | --task passkey)\n" +
+           std::string(name.size() + 8, ' ') + "[options] --out TRACE.h5\n";
+  }
+  std::string make_group(std::string group, bool positional, std::vector<const CLI::Option*> options) const override {
+    std::string out = "\n" + group + ":\n";
+    for (const CLI::Option* option : options) out += make_option(option, positional);
+    // make_groups() puts an empty line after every group but the last; one between groups is enough.
+    return out[0] == '\n' && group != "Options" && !positional ? out.substr(1) : out;
+  }
+  std::string make_subcommand(const CLI::App* command) const override {
+    return two_columns(command->get_name(), command->get_description());
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<CLI::FormatterBase> help_formatter() {
+  auto formatter = std::make_shared<HelpFormatter>();
+  formatter->label("Positionals", "Arguments");
+  formatter->label("OPTIONS", "options");
+  formatter->label("SUBCOMMAND", "COMMAND");
+  return formatter;
+}
+
+const char* const kMainFooter =
+    "Every command has its own --help. Results go to standard output; progress, notes, warnings and errors go to\n"
+    "standard error. With --json, standard output is exactly one JSON document (keys: resources/cli.md).\n"
+    "\n"
+    "Exit codes: 0 done; 1 bad input or environment, or verify failed; 2 wrong option; 130 cancelled. Ctrl+C\n"
+    "cancels and leaves a readable trace; a second one ends at once.\n"
+    "\n"
+    "Examples:\n"
+    "  slotscope-cli info resources/checkpoints/raven-passkey\n"
+    "  slotscope-cli run resources/checkpoints/raven-passkey --task passkey --length 512 --out trace.h5\n"
+    "  slotscope-cli analyze trace.h5\n";
+
+const char* const kRunFooter =
+    "Names of --capture: `slotscope-cli run --fields` lists them. Positions count tokens from 0; A:B is half-open; a list\n"
+    "such as 0,2-3 includes both ends. File sizes are in powers of 1000 (MB), --max-gpu-mem in GiB.\n"
+    "\n"
+    "The work goes to TRACE.h5.part, which becomes TRACE.h5 at the end: a broken file never has the final name. After a\n"
+    "kill or a power cut, `slotscope-cli repair` keeps what was written.\n"
+    "\n"
+    "Examples:\n"
+    "  A password prompt of 2048 tokens, needle at a quarter, with the default capture:\n"
+    "    slotscope-cli run MODEL --task passkey --length 2048 --depth 0.25 --seed 7 --out p.h5\n"
+    "  Your own text on the second GPU in bfloat16, only layers 0 and 12 to 15, and 32 tokens of answer:\n"
+    "    slotscope-cli run MODEL --text-file essay.txt --device cuda:1 --dtype bfloat16 \\\n"
+    "      --layers 0,12-15 --generate 32 --out essay.h5\n"
+    "  Many prompts as token ids, routes only, for a script:\n"
+    "    slotscope-cli run MODEL --ids-file prompts.json --capture route --json --out many.h5\n";
+
+const char* const kInfoFooter =
+    "No weight is read. A folder of an unknown family is listed too; only running it is refused.\n"
+    "\n"
+    "Examples:\n"
+    "  slotscope-cli info MODEL\n"
+    "  slotscope-cli info MODEL --json | python3 -c 'import json, sys; print(json.load(sys.stdin)[\"parameters\"])'\n";
+
+const char* const kAnalyzeFooter =
+    "Needs no model. Per head: slots used, effective sequence length (ESL) with its exponential fit, slot classes\n"
+    "(retrieval only, shared, other only, empty), retrieval score, entropy of the mean route in nats, Gini of ESL, margin\n"
+    "at the top-k cut, survival of the key at the query, and read attribution to the key.\n"
+    "\n"
+    "Examples:\n"
+    "  slotscope-cli analyze trace.h5\n"
+    "  slotscope-cli analyze trace.h5 --json > heads.json\n";
+
+const char* const kVerifyFooter =
+    "Names in the golden file: input_ids [T] or [1, T]; logits, logits_f64; block_out.i (= hidden of layer i),\n"
+    "mixer_in.i, mixer_out.i; log_keep.i and write_strength.i as [T, heads, slots]; any captured field as FIELD.i or\n"
+    "layers.i.FIELD. Where log_keep.i is given, the selected slots are compared as sets too.\n"
+    "Tolerances (absolute): 1e-4, on CUDA 2e-4; 1e-9 for float64 tensors in a float64 run; write strength 1e-6. bfloat16\n"
+    "has none: give --tolerance.\n"
+    "\n"
+    "Example:\n"
+    "  slotscope-cli verify tests/golden/models/raven_fla_default \\\n"
+    "    --golden tests/golden/models/raven_fla_default/golden.safetensors --dtype float64\n";
+
+const char* const kRepairFooter =
+    "For a trace whose program was killed while it wrote. IN is not changed; OUT gets every whole chunk and is marked with\n"
+    "how many tokens it holds.\n"
+    "\n"
+    "Example:\n"
+    "  slotscope-cli repair trace.h5.part repaired.h5\n";
+
+const char* const kSelftestFooter =
+    "Runs the test cases that need no window, for machines without Qt, and ends with `N passed, N failed, N skipped`.\n"
+    "\n"
+    "Examples:\n"
+    "  slotscope-cli selftest\n"
+    "  slotscope-cli selftest --device cuda --golden ~/slotscope\n";
+
+}  // namespace slotscope::cli
