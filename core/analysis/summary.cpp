@@ -1,0 +1,213 @@
+// One line per head of a run, and what to show first (design: section 1 point 2).
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numeric>
+
+#include "core/analysis/head_data.h"
+#include "core/analysis/trace_access.h"
+
+namespace slotscope::analysis {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+double mean_strength(const HeadRoutes& routes) {
+  double sum = 0;
+  int64_t writes = 0;
+  for (int64_t row = 0; row < routes.rows; ++row)
+    for (int k = 0; k < routes.top_k; ++k) {
+      const size_t at = size_t(row * routes.top_k + k);
+      if (routes.index[at] >= uint32_t(routes.slots) || routes.weight[at] == 0) continue;
+      sum += strength_of(routes, row, k);
+      ++writes;
+    }
+  return writes == 0 ? kNaN : sum / double(writes);
+}
+
+// Mean over the key's tokens of sum s left / sum s, over those that wrote anything.
+double mean_survival(const std::vector<KeyWrite>& writes) {
+  std::map<int64_t, std::pair<double, double>> tokens;  // kept, written
+  for (const KeyWrite& w : writes) {
+    tokens[w.token].first += w.strength * w.left;
+    tokens[w.token].second += w.strength;
+  }
+  double sum = 0;
+  int64_t count = 0;
+  for (const auto& [token, part] : tokens) {
+    if (part.second == 0) continue;
+    sum += part.first / part.second;
+    ++count;
+  }
+  return count == 0 ? kNaN : sum / double(count);
+}
+
+// Mean over the query heads of p over slots; empty when no reads are known.
+std::vector<double> mean_reads(const HeadReads& reads, size_t slots) {
+  if (reads.token.empty() || reads.heads.empty() || reads.weight.size() != reads.heads.size() * slots) return {};
+  std::vector<double> mean(slots, 0);
+  for (size_t h = 0; h < reads.heads.size(); ++h)
+    for (size_t i = 0; i < slots; ++i) mean[i] += reads.weight[h * slots + i] / double(reads.heads.size());
+  return mean;
+}
+
+double read_mass(const std::vector<KeyWrite>& writes, const std::vector<double>& reads) {
+  if (reads.empty()) return kNaN;
+  double mass = 0;
+  for (const KeyWrite& w : writes) mass += reads[size_t(w.slot)] * w.strength * w.left;
+  return mass;
+}
+
+// What the choice of the first selection needs to know about a head.
+struct Candidate {
+  std::vector<KeyWrite> writes;  // of the key, with what is left where `reads` were taken
+  std::vector<double> reads;     // p there; empty: unknown
+};
+
+class Summariser {
+ public:
+  Summariser(const trace::Trace& trace, int run, const AllocationOptions& allocation, const EslOptions& esl,
+             const std::vector<uint8_t>* roles)
+      : trace_(trace), run_(run), info_(run_info(trace, run)), allocation_(allocation), esl_(esl),
+        roles_(roles ? *roles : info_.roles), query_(query_token(info_)), key_(key_tokens(info_, roles)) {
+    // In a trace that ends before the query nothing is known "at the query".
+    query_reached_ = query_ >= 0 && info_.prompt_tokens <= info_.tokens;
+  }
+
+  RunSummary run(Progress* progress) {
+    RunSummary out;
+    out.run = run_;
+    out.layers = int(info_.layers.size());
+    if (progress) progress->begin_stage("reading routes", int64_t(info_.layers.size()));
+    for (size_t i = 0; i < info_.layers.size(); ++i) {
+      if (progress)
+        progress->set_detail("layer " + std::to_string(i + 1) + " of " + std::to_string(info_.layers.size()));
+      const trace::LayerSpec& spec = layer_spec(trace_, run_, info_.layers[i].index);
+      const std::string why = why_no_routes(trace_, run_, spec);
+      const int heads = int(std::max<int64_t>(spec.route_heads > 0 ? spec.route_heads : spec.heads, 1));
+      out.heads = std::max(out.heads, heads);
+      for (int head = 0; head < heads; ++head) {
+        if (progress && progress->cancel_requested()) return {.run = run_};
+        candidates_.emplace_back();
+        out.head_list.push_back(summarise_head(spec, head, why));
+      }
+      if (progress) progress->set(int64_t(i) + 1);
+    }
+    sort_by_score(out);
+    choose_first(out);
+    return out;
+  }
+
+ private:
+  HeadSummary summarise_head(const trace::LayerSpec& spec, int head, const std::string& why) {
+    HeadSummary s;
+    s.layer = spec.index;
+    s.head = head;
+    s.mixer = spec.family;
+    s.why = why;
+    s.mean_write_strength = s.key_survival = s.read_mass_on_key = s.allocation.head_score = s.statistics.gini = kNaN;
+    if (s.why.empty() && head_place(spec, "captured_route_heads", head) < 0)
+      s.why = "not captured: run again with head " + std::to_string(head);
+    if (!s.why.empty()) return s;
+    s.has_routes = true;
+    const HeadRoutes routes = trace_.routes(run_, spec.index, head);
+    std::vector<uint32_t> writes = head_counters(trace_, run_, spec, "esl", head);
+    std::vector<uint32_t> selections = head_counters(trace_, run_, spec, "selected", head);
+    const bool counted = writes.empty();
+    if (counted) {
+      writes = count_writes(routes);
+      selections = count_selections(routes);
+    }
+    s.esl = analyse_esl(writes, selections, counted ? routes.rows : routes.tokens, esl_);
+    s.allocation = allocate(routes, roles_, allocation_);
+    s.statistics = routing_statistics(routes, head_margin(trace_, run_, spec, head), head_ties(trace_, run_, spec, head),
+                                      writes);
+    s.mean_write_strength = mean_strength(routes);
+    if (query_reached_ && !key_.empty()) read_key(spec, head, routes, s);
+    return s;
+  }
+
+  void read_key(const trace::LayerSpec& spec, int head, const HeadRoutes& routes, HeadSummary& s) {
+    Candidate& c = candidates_.back();
+    c.writes = key_writes(routes, key_, query_);
+    s.key_survival = mean_survival(c.writes);
+    // Reads at the query, or else at the first token after it (an answer token) for the choice of what to show.
+    const std::vector<int64_t> tokens = read_tokens(trace_, run_, spec);
+    const auto at = std::find_if(tokens.begin(), tokens.end(), [&](int64_t t) { return t >= query_; });
+    if (at == tokens.end()) return;
+    c.reads = mean_reads(head_reads(trace_, run_, spec, head, at - tokens.begin(), 1), size_t(routes.slots));
+    if (*at == query_) s.read_mass_on_key = read_mass(c.writes, c.reads);
+    else if (!c.reads.empty()) c.writes = key_writes(routes, key_, *at);
+  }
+
+  static void sort_by_score(RunSummary& out) {
+    out.by_score.resize(out.head_list.size());
+    std::iota(out.by_score.begin(), out.by_score.end(), 0);
+    const auto score = [&](int i) {
+      const double v = out.head_list[size_t(i)].allocation.head_score;
+      return std::isnan(v) ? -1 : v;
+    };
+    std::stable_sort(out.by_score.begin(), out.by_score.end(), [&](int a, int b) { return score(a) > score(b); });
+  }
+
+  void choose_first(RunSummary& out) const {
+    out.first.token = std::max<int64_t>(info_.tokens - 1, 0);
+    if (!out.by_score.empty() && !key_.empty()) {
+      const int best = out.by_score.front();
+      if (!std::isnan(out.head_list[size_t(best)].allocation.head_score)) return choose_read(out, best);
+    }
+    const HeadSummary* uneven = nullptr;
+    for (const HeadSummary& s : out.head_list)
+      if (s.has_routes && (!uneven || std::isnan(uneven->statistics.gini) || s.statistics.gini > uneven->statistics.gini))
+        uneven = &s;
+    if (!uneven) return;
+    out.first.layer = uneven->layer;
+    out.first.head = uneven->head;
+    if (!uneven->esl.order.empty()) out.first.slot = uneven->esl.order.front();
+  }
+
+  // Largest s left p over the key's writes, in retrieval-only slots where there are any. p = 1 when reads are unknown, left = 1
+  // when gates are.
+  void choose_read(RunSummary& out, int position) const {
+    const HeadSummary& s = out.head_list[size_t(position)];
+    const Candidate& c = candidates_[size_t(position)];
+    out.first.layer = s.layer;
+    out.first.head = s.head;
+    if (!s.esl.order.empty()) out.first.slot = s.esl.order.front();
+    out.first.token = key_.back();
+    for (const bool any_class : {false, true}) {
+      double best = -1;
+      for (const KeyWrite& w : c.writes) {
+        if (!any_class && s.allocation.slot_class[size_t(w.slot)] != SlotClass::retrieval) continue;
+        const double p = c.reads.empty() ? 1 : c.reads[size_t(w.slot)];
+        const double strength = w.strength * (std::isnan(w.left) ? 1 : w.left) * p;
+        if (!(strength > best)) continue;
+        best = strength;
+        out.first.slot = w.slot;
+        out.first.token = w.token;
+      }
+      if (best >= 0) return;
+    }
+  }
+
+  const trace::Trace& trace_;
+  int run_;
+  const trace::RunInfo& info_;
+  AllocationOptions allocation_;
+  EslOptions esl_;
+  const std::vector<uint8_t>& roles_;
+  int64_t query_;
+  std::vector<int64_t> key_;
+  bool query_reached_ = false;
+  std::vector<Candidate> candidates_;  // beside head_list
+};
+
+}  // namespace
+
+RunSummary summarise(const trace::Trace& trace, int run, const AllocationOptions& allocation, const EslOptions& esl,
+                     Progress* progress, const std::vector<uint8_t>* roles) {
+  return Summariser(trace, run, allocation, esl, roles).run(progress);
+}
+
+}  // namespace slotscope::analysis
