@@ -74,9 +74,9 @@ struct RunSummary {
   struct First { int layer = 0, head = 0, slot = 0; int64_t token = 0; } first;
 };
 // Stage "reading routes", detail "layer 2 of 4"; one head in memory at a time. head_list is empty when progress asked to stop.
-// `roles` replaces the run's own roles; the key's tokens are then the role-1 tokens up to the query.
+// `roles` replaces the run's own roles; the key's tokens are then the role-1 tokens up to the query. `layers`: only these.
 RunSummary summarise(const trace::Trace&, int run, const AllocationOptions& = {}, const EslOptions& = {},
-                     Progress* = nullptr, const std::vector<uint8_t>* roles = nullptr);
+                     Progress* = nullptr, const std::vector<uint8_t>* roles = nullptr, std::span<const int> layers = {});
 
 // The query's reference position: the last prompt token (in a trace that ends before it, the last token there is; -1 for none).
 int64_t query_token(const trace::RunInfo&);

@@ -75,7 +75,7 @@ class Summariser {
     query_reached_ = query_ >= 0 && info_.prompt_tokens <= info_.tokens;
   }
 
-  RunSummary run(Progress* progress) {
+  RunSummary run(std::span<const int> layers, Progress* progress) {
     RunSummary out;
     out.run = run_;
     out.layers = int(info_.layers.size());
@@ -83,6 +83,7 @@ class Summariser {
     for (size_t i = 0; i < info_.layers.size(); ++i) {
       if (progress)
         progress->set_detail("layer " + std::to_string(i + 1) + " of " + std::to_string(info_.layers.size()));
+      if (!layers.empty() && std::find(layers.begin(), layers.end(), info_.layers[i].index) == layers.end()) continue;
       const trace::LayerSpec& spec = layer_spec(trace_, run_, info_.layers[i].index);
       const std::string why = why_no_routes(trace_, run_, spec);
       const int heads = int(std::max<int64_t>(spec.route_heads > 0 ? spec.route_heads : spec.heads, 1));
@@ -206,8 +207,8 @@ class Summariser {
 }  // namespace
 
 RunSummary summarise(const trace::Trace& trace, int run, const AllocationOptions& allocation, const EslOptions& esl,
-                     Progress* progress, const std::vector<uint8_t>* roles) {
-  return Summariser(trace, run, allocation, esl, roles).run(progress);
+                     Progress* progress, const std::vector<uint8_t>* roles, std::span<const int> layers) {
+  return Summariser(trace, run, allocation, esl, roles).run(layers, progress);
 }
 
 }  // namespace slotscope::analysis
