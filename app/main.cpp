@@ -1,7 +1,11 @@
 // slotscope: the desktop program.
 #include <QApplication>
 
+#include "app/window/main_window.h"
+
 int main(int argc, char** argv) {
   QApplication app(argc, argv);
-  return 0;
+  slotscope::app::MainWindow window;
+  window.show();
+  return app.exec();
 }

@@ -40,8 +40,8 @@ bool JobModel::end(int id, JobState state, const QString& result, std::function<
   job->seconds = double(job->since.elapsed()) / 1000;
   const auto at = std::find_if(jobs_.begin(), jobs_.end(), [&](const auto& j) { return j->id == id; });
   const int row = int(at - jobs_.begin());
-  if (job->quiet && state == JobState::finished) {
-    // Reading a file is not worth a line once it worked.
+  if (job->quiet && state != JobState::failed) {
+    // Reading a file is not worth a line once it worked or something newer took its place.
     beginRemoveRows({}, row, row);
     const auto held = std::move(*at);
     jobs_.erase(at);
