@@ -45,7 +45,7 @@ TitleBar::TitleBar(Dock* dock) : QFrame(dock), dock_(dock) {
   row->setContentsMargins(dock->kind() == Dock::Kind::view ? 0 : 11, 0, 6, 0);
   row->setSpacing(2);
   names_ = new QHBoxLayout;
-  names_->setSpacing(dock->kind() == Dock::Kind::view ? 0 : 10);
+  names_->setSpacing(dock->kind() == Dock::Kind::view ? 0 : 5);
   row->addLayout(names_);
   add_ = titleButton("Open another view here", this);
   add_->setVisible(dock->kind() == Dock::Kind::view);
@@ -88,8 +88,9 @@ void TitleBar::setGroup(const QList<Dock*>& group) {
       name->setFont(Theme::current().semibold());
       names_->addWidget(name);
     } else {
-      auto* other = titleButton(d->windowTitle(), this);
+      auto* other = titleButton("Show " + d->windowTitle(), this);
       other->setText(d->windowTitle());
+      other->setFont(Theme::current().label());
       other->setObjectName("otherName");
       connect(other, &QToolButton::clicked, d, [d] { d->raise(); });
       names_->addWidget(other);
@@ -217,7 +218,7 @@ void DockHost::dressTabBars() {
     bar->setDrawBase(false);
     bar->setExpanding(false);
     bar->setElideMode(Qt::ElideRight);
-    bar->setObjectName(kind_ == Dock::Kind::panel ? "panelTabs" : "viewTabs");
+    bar->setUsesScrollButtons(kind_ == Dock::Kind::view);
     if (kind_ == Dock::Kind::panel) continue;
     auto* plus = bar->findChild<QToolButton*>("addView");
     if (!plus) {

@@ -3,6 +3,7 @@
 #include <QApplication>
 #include <QClipboard>
 #include <QCloseEvent>
+#include <QComboBox>
 #include <QDragEnterEvent>
 #include <QFileDialog>
 #include <QFileInfo>
@@ -207,7 +208,7 @@ void MainWindow::connectView(views::View* view, Dock* dock) {
   connect(view, &views::View::messageAction, this, &MainWindow::runOrCancel);
   dock->fill_menu = [this, view, dock](QMenu* menu) {
     menu->addAction("Copy as picture", this, [this, dock] {
-      current_dock_ = dock->kind() == Dock::Kind::view ? dock : current_dock_;
+      if (dock->kind() == Dock::Kind::view) current_dock_ = dock;
       copyPicture();
     });
     menu->addAction("Copy data as CSV", this, [view] { QGuiApplication::clipboard()->setText(view->csv()); });
@@ -235,7 +236,7 @@ Dock* MainWindow::addView(const QString& kind) {
   if (beside) view_area_->tabifyDockWidget(beside, dock);
   else view_area_->addDockWidget(Qt::TopDockWidgetArea, dock);
   dock->show();
-  QTimer::singleShot(0, dock, [dock] { dock->raise(); });
+  if (!adapting_) QTimer::singleShot(0, dock, [dock] { dock->raise(); });
   if (controller_->runData()) {
     view->setRun(controller_->runData());
     view->setHead(controller_->headData());
@@ -581,6 +582,7 @@ void MainWindow::showEvent(QShowEvent* event) {
   // Dock sizes count once there is a window to divide.
   QTimer::singleShot(0, this, [this] {
     if (loading_layout_.isEmpty()) sizeDocks(wide_);
+    if (auto* view = currentView()) view->setFocus();
   });
 }
 

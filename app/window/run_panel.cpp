@@ -100,6 +100,7 @@ QString RunSettings::jobName() const {
 }
 
 RunPanel::RunPanel(QWidget* parent) : QWidget(parent) {
+  setObjectName("runPanel");
   auto* column = new QVBoxLayout(this);
   column->setContentsMargins(11, 6, 11, 6);
   column->setSpacing(4);
