@@ -33,12 +33,12 @@ struct CapturePreset {
 };
 // What the views need comes first; the others add to it.
 constexpr CapturePreset capture_presets[] = {
-    {"routes + reads", "route,log_decay,write_strength,read_weight,ties,margin",
+    {"routes + reads", "route,log_decay,write_strength,read_weight,margin,ties,top_ids,top_logprob",
      "Routes, log decay and write strength of every token; the read softmax at the query and the answer"},
-    {"routes only", "route,log_decay,write_strength", "Routes, log decay and write strength of every token"},
-    {"routes + reads + state", "route,log_decay,write_strength,read_weight,ties,margin,state_k,state_v",
+    {"routes only", "route,log_decay,write_strength,top_ids,top_logprob", "Routes, log decay and write strength of every token"},
+    {"routes + reads + state", "route,log_decay,write_strength,read_weight,margin,ties,top_ids,top_logprob,state_k,state_v",
      "As routes + reads, and what the slots hold at the end"},
-    {"routes + reads + hidden", "route,log_decay,write_strength,read_weight,ties,margin,hidden",
+    {"routes + reads + hidden", "route,log_decay,write_strength,read_weight,margin,ties,top_ids,top_logprob,hidden",
      "As routes + reads, and the residual stream after every block (large)"},
     {"counters only", "esl,selected,ties", "Effective sequence lengths and selection counts; no heatmap"},
     {"fields…", "", "Names or patterns of fields, as in slotscope-cli run --capture"},
