@@ -91,6 +91,7 @@ void TraceFile::create(const ModelSpec& model, const std::vector<RunSpec>& runs)
 
 void TraceFile::start_swmr() {
   if (H5Fstart_swmr_write(file_) < 0) fail_hdf5(name_, "", "cannot switch to SWMR write");
+  remember_superblock();
 }
 
 void TraceFile::create_root(const ModelSpec& model) {
