@@ -20,6 +20,7 @@ struct WriterOptions {
   int64_t queue_bytes = int64_t(64) << 20;  // rows waiting for the writer thread; append() blocks above it
   int64_t reserve_bytes = int64_t(1) << 20; // must stay free on the disk for closing the file properly
   std::string created;                    // ISO 8601; empty: now
+  Attributes attributes;                  // more attributes of the root group
 };
 
 // A writer thread of its own owns the file; calls copy into a bounded queue. What the thread meets (disk full ...) is thrown
