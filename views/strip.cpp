@@ -9,6 +9,16 @@
 
 namespace slotscope::views {
 
+QString slotClassName(analysis::SlotClass kind) {
+  switch (kind) {
+    case analysis::SlotClass::retrieval: return QStringLiteral("retrieval only");
+    case analysis::SlotClass::shared: return QStringLiteral("shared");
+    case analysis::SlotClass::other: return QStringLiteral("other only");
+    case analysis::SlotClass::empty: break;
+  }
+  return QStringLiteral("empty");
+}
+
 double stripShade(int64_t written, int64_t max_written) {
   if (written <= 0 || max_written <= 0) return 0;
   return 0.18 + 0.82 * std::sqrt(std::min(1.0, double(written) / double(max_written)));

@@ -4,6 +4,7 @@
 
 #include <QColor>
 #include <QRectF>
+#include <QString>
 #include <utility>
 
 #include "core/analysis/allocation.h"
@@ -13,6 +14,8 @@ class QPainter;
 namespace slotscope::views {
 
 struct Theme;
+
+QString slotClassName(analysis::SlotClass kind);  // "retrieval only", "shared", "other only", "empty"
 
 // Colour of one slot: retrieval always full, shared and other mixed with the surface by stripShade, empty = surface.
 QColor stripColour(const analysis::HeadAllocation& allocation, int slot, const Theme& theme);
