@@ -54,7 +54,7 @@ __global__ void count_kernel_global(RouteCounterInput in, RouteCounterOutput out
 }  // namespace
 
 void count_routes_cuda(const RouteCounterInput& in, const RouteCounterOutput& out, void* stream) {
-  if (in.rows == 0) return;
+  if (in.rows <= 0 || in.heads <= 0 || in.top_k <= 0 || in.slots <= 0) return;  // an empty grid is a launch error
   const auto cuda_stream = static_cast<cudaStream_t>(stream);
   const size_t shared = size_t(3) * size_t(in.slots) * sizeof(uint32_t);
   if (shared <= 48 * 1024) {
