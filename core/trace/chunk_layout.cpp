@@ -30,7 +30,7 @@ std::vector<int64_t> choose_chunk(const DatasetSpec& spec) {
     return std::accumulate(chunk.begin() + 1, chunk.end(), int64_t(element_size(spec.type)), std::multiplies<>());
   };
   const int64_t expected = spec.expected_rows > 0 ? spec.expected_rows : kUnknownRows;
-  const int64_t share = ceil_pow2(ceil_div(expected, 8));
+  const int64_t share = int64_t(std::bit_floor(uint64_t(std::max<int64_t>(expected / 8, 1))));
   // [T,H] alone stays whole: a row is so small that splitting it would only make the chunks very long.
   if (chunk.size() > 2 && heads_second(spec.axes)) {
     const int64_t heads = chunk[1];

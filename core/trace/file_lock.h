@@ -25,6 +25,9 @@ class FileLock {
   int descriptor_ = -1;
 };
 
+// Stands in for flock(2) until called with null: tests of drives that have no locks.
+void set_flock_for_tests(int (*lock)(int descriptor, int operation));
+
 // "NFS", "SMB", "FUSE", ... when the folder lies on a file system where SWMR is not safe; else empty.
 std::string network_file_system(const std::filesystem::path& folder);
 

@@ -79,7 +79,7 @@ void Trace::Impl::load(Progress* progress) {
   if (progress) progress->begin_stage("opening trace", int64_t(groups.size()));
   for (const std::string& group : groups) {
     if (progress && progress->cancel_requested()) throw Error({.file = name, .found = "cancelled"});
-    runs.push_back(load_run(source, group, tokens, groups.size() == 1));
+    runs.push_back(load_run(source, group, {status, tokens, groups.size() == 1}));
     if (progress) progress->add(1);
   }
 }

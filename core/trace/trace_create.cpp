@@ -91,6 +91,7 @@ void TraceFile::create(const ModelSpec& model, const std::vector<RunSpec>& runs)
 
 void TraceFile::start_swmr() {
   if (H5Fstart_swmr_write(file_) < 0) fail_hdf5(name_, "", "cannot switch to SWMR write");
+  remember_superblock();
 }
 
 void TraceFile::create_root(const ModelSpec& model) {
@@ -100,6 +101,7 @@ void TraceFile::create_root(const ModelSpec& model) {
   write_attribute(file_, "created", options_.created.empty() ? now() : options_.created, name_);
   write_attribute_i32(file_, "status", int32_t(Status::partial), name_);
   write_attribute(file_, "tokens_done", int64_t(0), name_);
+  add_attributes(file_, options_.attributes, name_);
   const Handle group = make_group(file_, "model", name_);
   write_text(group, "config", model.config_json, "config.json of the checkpoint", name_);
   write_text(group, "family", model.family, "model family", name_);

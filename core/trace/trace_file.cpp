@@ -1,20 +1,34 @@
 #include "core/trace/trace_file.h"
 
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 
 namespace slotscope::trace {
 namespace {
 
-// What must stay free for the closing of the file: metadata, attributes, the last chunk indices.
-constexpr uint64_t kReserve = uint64_t(1) << 20;
+// Superblock version 3 (the one of SWMR files), 8-byte offsets: signature 8, version, two sizes, flags, base address, extension
+// address, end of file, root address, checksum.
+constexpr size_t kSuperblockBytes = 48, kSuperblockEnd = 28;
 
-// Refuses early when the disk is nearly full, while there is still room to close the file properly.
-void require_space(const std::filesystem::path& part, int64_t bytes) {
+// Refuses early when the disk (or the file size allowed to this process) is nearly used up, while there is still room to close
+// the file properly.
+void require_space(const std::filesystem::path& part, int64_t bytes, int64_t reserve) {
+  const int64_t wanted = bytes + reserve;
   struct statvfs info {};
-  if (statvfs(part.c_str(), &info) != 0 || info.f_blocks == 0) return;
-  if (uint64_t(info.f_bavail) * info.f_frsize < uint64_t(bytes) + kReserve) throw disk_full(part.string(), "the disk is full");
+  if (statvfs(part.c_str(), &info) == 0 && info.f_blocks > 0 &&
+      (unsigned __int128)(info.f_bavail) * info.f_frsize < (unsigned __int128)(std::max<int64_t>(wanted, 0)))
+    throw disk_full(part.string(), "the disk is full");
+  rlimit limit{};
+  std::error_code ignored;
+  if (wanted > 0 && getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+      std::filesystem::file_size(part, ignored) + uint64_t(wanted) > limit.rlim_cur)
+    throw disk_full(part.string(), "the file reached the largest size allowed here");
 }
 
 }  // namespace
@@ -37,7 +51,7 @@ hid_t TraceFile::open(Column& column) {
 
 void TraceFile::store(Column& column, const std::byte* rows, int64_t count) {
   if (count == 0) return;
-  require_space(part_, count * column.row_bytes);
+  require_space(part_, count * column.row_bytes, options_.reserve_bytes);
   const hid_t dataset = open(column);
   std::vector<hsize_t> size{hsize_t(column.stored + count)}, start{hsize_t(column.stored)}, extent{hsize_t(count)};
   for (int64_t n : column.spec.shape) {
@@ -51,7 +65,9 @@ void TraceFile::store(Column& column, const std::byte* rows, int64_t count) {
   if (H5Sselect_hyperslab(space, H5S_SELECT_SET, start.data(), nullptr, extent.data(), nullptr) < 0 ||
       H5Dwrite(dataset, type, memory, space, H5P_DEFAULT, rows) < 0)
     fail_hdf5(name_, column.path, "cannot write rows");
-  if (H5Dflush(dataset) < 0) fail_hdf5(name_, column.path, "cannot flush rows");
+  // In plain mode a flush of one dataset would leave an index that points beyond the end the superblock knows: the whole file
+  // is flushed when tokens are done.
+  if (swmr_ && H5Dflush(dataset) < 0) fail_hdf5(name_, column.path, "cannot flush rows");
   column.stored += count;
 }
 
@@ -122,6 +138,7 @@ void TraceFile::advance(Run& r) {
 
 void TraceFile::put_tokens_done(Run& r, int64_t n) {
   r.done = n;
+  if (!swmr_) flush("rows");
   const Handle group(checked(H5Gopen2(file_, r.path.c_str(), H5P_DEFAULT), name_, r.path, "cannot open the group"));
   rewrite_attribute(group, "tokens_done", n, name_);
   int64_t total = 0;
@@ -171,6 +188,35 @@ void TraceFile::flush_rest() {
   }
 }
 
+// After a failed write HDF5 may close the file with an end that lies beyond the bytes on the disk, and then refuses it as
+// truncated. The superblock from the start of SWMR write says "a writer is at work" instead, as after a crash: readers then
+// go to the last flushed chunk.
+void TraceFile::restore_superblock() {
+  if (superblock_.size() != kSuperblockBytes) return;
+  const int descriptor = ::open(name_.c_str(), O_RDWR | O_CLOEXEC);
+  if (descriptor < 0) return;
+  std::string now(kSuperblockBytes, '\0');
+  struct stat info {};
+  uint64_t end = 0;
+  if (pread(descriptor, now.data(), now.size(), 0) == ssize_t(now.size()) && fstat(descriptor, &info) == 0) {
+    std::memcpy(&end, now.data() + kSuperblockEnd, sizeof end);
+    if (end > uint64_t(info.st_size) && pwrite(descriptor, superblock_.data(), superblock_.size(), 0) < 0) {
+      // Nothing more can be done here: repair will say what is wrong.
+    }
+  }
+  ::close(descriptor);
+}
+
+void TraceFile::remember_superblock() {
+  const int descriptor = ::open(name_.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return;
+  superblock_.resize(kSuperblockBytes);
+  const bool version3 = pread(descriptor, superblock_.data(), superblock_.size(), 0) == ssize_t(kSuperblockBytes) &&
+                        superblock_[8] == 3 && superblock_[9] == 8;
+  if (!version3) superblock_.clear();
+  ::close(descriptor);
+}
+
 void TraceFile::close(Status status, bool broken) {
   if (file_ < 0) return;
   std::exception_ptr first;
@@ -189,6 +235,7 @@ void TraceFile::close(Status status, bool broken) {
   attempt([&] { flush("status"); });
   if (H5Fclose(file_) < 0) attempt([&] { fail_hdf5(name_, "", "cannot close the file"); });
   file_ = -1;
+  if (broken || first) restore_superblock();
   if (first) std::rethrow_exception(first);
 }
 

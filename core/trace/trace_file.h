@@ -60,12 +60,15 @@ class TraceFile {
   void put_tokens_done(Run& run, int64_t n);
   void flush(const char* what);
   void flush_rest();
+  void remember_superblock();
+  void restore_superblock();
 
   std::filesystem::path part_;
   std::string name_;
   WriterOptions options_;
   bool swmr_;
   hid_t file_ = -1;
+  std::string superblock_;  // as SWMR write began
   std::deque<Run> runs_;  // grows without moving its columns
 };
 

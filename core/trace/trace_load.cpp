@@ -53,8 +53,9 @@ std::vector<std::pair<int, std::string>> numbered(const std::vector<std::string>
 
 class Loader {
  public:
-  Loader(const Source& source, std::string group) : source_(source), group_(std::move(group)) {}
-  RunInfo load(int64_t root_tokens, bool only_run);
+  Loader(const Source& source, std::string group, const FileState& file)
+      : source_(source), group_(std::move(group)), state_(file) {}
+  RunInfo load();
 
  private:
   void tokens();
@@ -68,16 +69,17 @@ class Loader {
 
   const Source& source_;
   std::string group_;
+  const FileState& state_;
   RunInfo run_;
 };
 
-RunInfo Loader::load(int64_t root_tokens, bool only_run) {
+RunInfo Loader::load() {
   const Handle group(H5Gopen2(source_.file, group_.c_str(), H5P_DEFAULT));
   if (!group) damaged(source_.name, group_, "cannot open the run (" + hdf5_message() + ")");
   run_.attributes = read_attributes(group);
   read_attribute(group, "name", run_.name);
   read_attribute(group, "prompt_tokens", run_.prompt_tokens);
-  if (!read_attribute(group, "tokens_done", run_.tokens)) run_.tokens = only_run ? root_tokens : -1;
+  if (!read_attribute(group, "tokens_done", run_.tokens)) run_.tokens = state_.only_run ? state_.tokens : -1;
   if (run_.tokens < 0) damaged(source_.name, group_, "tokens_done is " + std::to_string(run_.tokens), "a number of tokens");
   if (run_.prompt_tokens < 0) damaged(source_.name, group_, "prompt_tokens is " + std::to_string(run_.prompt_tokens));
   read_attribute(group, "planned_tokens", run_.planned_tokens);
@@ -195,8 +197,11 @@ void Loader::add_dataset(const std::string& relative) {
     read_attribute(dataset, "axes", info.axes);
     read_attribute(dataset, "description", info.description);
     int64_t covered = 0;
-    // A fixed dataset (counters) that its writer did not live to store holds zeros: they must never pass for numbers.
-    if (read_attribute(dataset, "tokens_covered", covered) && (covered < 0 || (source_.swmr && covered != run_.tokens))) return;
+    // A fixed dataset (counters) that its writer did not live to store holds zeros, or counts other tokens than the file holds:
+    // neither may pass for numbers.
+    if (read_attribute(dataset, "tokens_covered", covered) &&
+        (covered < 0 || (state_.status != Status::complete && covered != run_.tokens)))
+      return;
   }
   const Numbers data = source_.numbers(whole);
   info.type = data.type;
@@ -233,8 +238,8 @@ int64_t Loader::limit(const std::string& relative, const std::string& axis, int6
 
 }  // namespace
 
-RunInfo load_run(const Source& source, const std::string& group, int64_t root_tokens, bool only_run) {
-  return Loader(source, group).load(root_tokens, only_run);
+RunInfo load_run(const Source& source, const std::string& group, const FileState& file) {
+  return Loader(source, group, file).load();
 }
 
 std::vector<std::string> run_groups(const Source& source) {

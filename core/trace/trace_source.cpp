@@ -92,7 +92,9 @@ void Source::open(const std::filesystem::path& path) {
   if (file >= 0) return;
   const std::string reason = hdf5_message();
   file = H5Fopen(name.c_str(), H5F_ACC_RDONLY | H5F_ACC_SWMR_READ, access);
-  if (file < 0) damaged(name, "", "HDF5 cannot open it (" + reason + ")", "a whole file");
+  if (file < 0)
+    throw Error({.file = name, .found = "damaged or cut off: HDF5 cannot open it (" + reason + ")", .expected = "a whole file",
+                 .advice = "Copy it again from where it came, or capture again"});
   swmr = true;
 }
 
@@ -197,6 +199,13 @@ void Source::read(const Numbers& data, const std::string& path, int64_t first, i
 void Source::read(const Numbers& data, const std::string& path, int64_t first, int64_t count, int64_t head,
                   int64_t* out) const {
   read_raw(data, path, first, count, head, H5T_NATIVE_INT64, out);
+}
+
+void Source::read_bytes(const Numbers& data, const std::string& path, int64_t first, int64_t count, void* out) const {
+  if (count * data.row_elements() == 0) return;
+  const Hdf5Lock lock;
+  const Handle type = element_type(data.type);
+  read_raw(data, path, first, count, -1, type, out);
 }
 
 template <class T>

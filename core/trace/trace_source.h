@@ -33,6 +33,8 @@ class Source {
   // Rows [first, first+count) of `data`, all of the other axes or (head >= 0) only index `head` of axis 1.
   void read(const Numbers& data, const std::string& path, int64_t first, int64_t count, int64_t head, double* out) const;
   void read(const Numbers& data, const std::string& path, int64_t first, int64_t count, int64_t head, int64_t* out) const;
+  // As stored (little endian of data.type).
+  void read_bytes(const Numbers& data, const std::string& path, int64_t first, int64_t count, void* out) const;
   // Up to `limit` rows (< 0: all) as T; empty when the dataset is absent.
   template <class T>
   std::vector<T> column(const std::string& path, int64_t limit) const;
@@ -52,10 +54,17 @@ class Source {
   std::list<std::pair<std::string, Numbers>> cache_;
 };
 
-// Everything of one run but the layer data. Throws Error for damaged data.
+// What the root group says.
+struct FileState {
+  Status status = Status::partial;
+  int64_t tokens = -1;   // tokens_done over all runs, -1: missing
+  bool only_run = true;
+};
+
 // "/runs/0000", ... in order.
 std::vector<std::string> run_groups(const Source& source);
 
-RunInfo load_run(const Source& source, const std::string& group, int64_t root_tokens, bool only_run);
+// Everything of one run but the layer data. Throws Error for damaged data.
+RunInfo load_run(const Source& source, const std::string& group, const FileState& file);
 
 }  // namespace slotscope::trace

@@ -18,7 +18,9 @@ struct WriterOptions {
   bool force = false;                     // replace an existing file, and what an interrupted run left in NAME.part
   Swmr swmr = Swmr::automatic;            // automatic: on, but not on network file systems
   int64_t queue_bytes = int64_t(64) << 20;  // rows waiting for the writer thread; append() blocks above it
+  int64_t reserve_bytes = int64_t(1) << 20; // must stay free on the disk for closing the file properly
   std::string created;                    // ISO 8601; empty: now
+  Attributes attributes;                  // more attributes of the root group
 };
 
 // A writer thread of its own owns the file; calls copy into a bounded queue. What the thread meets (disk full ...) is thrown

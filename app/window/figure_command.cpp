@@ -1,0 +1,5 @@
+#include "app/window/launch.h"
+
+namespace slotscope::app {
+int runFigure(const FigureCommand&) { return 1; }
+}  // namespace slotscope::app

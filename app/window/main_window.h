@@ -1,0 +1,147 @@
+// The main window: menus, selection bar, docked panels and views, status line (design: sections 2, 3, 11, 13, 14).
+#pragma once
+
+#include <QPointer>
+#include <QWidget>
+#include <memory>
+
+#include "app/window/controller.h"
+#include "views/selection.h"
+
+class QMenu;
+class QMenuBar;
+
+namespace slotscope::app {
+
+class BannerArea;
+class CheckpointPanel;
+class Dock;
+class DockHost;
+class JobsPanel;
+class LogPanel;
+class QuietNote;
+class RunPanel;
+class SelectionBar;
+class StatusLine;
+
+enum class ThemeChoice { light, dark, system };
+
+class MainWindow : public QWidget {
+  Q_OBJECT
+ public:
+  explicit MainWindow(QWidget* parent = nullptr);
+  ~MainWindow() override;
+
+  Controller* controller() { return controller_.get(); }
+  views::SelectionModel* selection() { return &selection_; }
+  SelectionBar* bar() { return bar_; }
+  BannerArea* banners() { return banners_; }
+  RunPanel* runPanel() { return run_panel_; }
+  CheckpointPanel* checkpointPanel() { return checkpoint_panel_; }
+  StatusLine* status() { return status_; }
+  DockHost* panels() { return panels_; }
+  DockHost* viewArea() { return view_area_; }
+  QMenuBar* menus() { return menus_; }
+  LogPanel* log() { return log_; }
+  QList<views::View*> allViews() const;
+  views::View* currentView() const;
+  // The first view of a kind, or null.
+  views::View* findView(const QString& kind) const;
+
+  void openPath(const QString& path);
+  // The bundled checkpoint with the password prompt run.
+  void openBundled();
+  void setThemeChoice(ThemeChoice choice);
+  void setTextScale(double factor);  // 0.8 .. 2
+  void setPrintRoles(bool on);
+  void restoreDefaultLayout();
+  // Adds a view as a tab beside the current one and shows it.
+  Dock* addView(const QString& kind);
+  void goToView(int index);
+  void showPanel(const QString& id);
+  QByteArray layoutState() const;
+  bool restoreLayout(const QByteArray& state);
+  void saveSettings() const;
+  bool defaultLayoutIsWide() const;
+
+ Q_SIGNALS:
+  void settled();   // nothing runs, nothing waits
+
+ protected:
+  void closeEvent(QCloseEvent*) override;
+  void keyPressEvent(QKeyEvent*) override;
+  void resizeEvent(QResizeEvent*) override;
+  void showEvent(QShowEvent*) override;
+  void dragEnterEvent(QDragEnterEvent*) override;
+  void dropEvent(QDropEvent*) override;
+  void mousePressEvent(QMouseEvent*) override;
+  bool eventFilter(QObject*, QEvent*) override;
+
+ private:
+  void buildPanels();
+  void buildMenus();
+  void buildFileMenu(QMenu*);
+  void buildViewMenu(QMenu*);
+  void buildMoveMenu(QMenu*);
+  void connectController();
+  void connectView(views::View* view, Dock* dock);
+  void fillRecent();
+  void fillLayouts();
+  void fillViewMenu(QMenu* menu);
+  void showAddMenu(const QPoint& global);
+  void applyTheme();
+  void restyle();
+  void placePanels(bool wide);
+  void placeViews(bool wide);
+  void sizeDocks(bool wide);
+  void adaptToSize();
+  void updateEmptyHint();
+  void runOrCancel();
+  void exportFigure();
+  void copyPicture();
+  void copyValue();
+  void saveTraceAs();
+  void saveLayoutAs();
+  void remember(const QString& path, const QString& kind);
+  void showRun(std::shared_ptr<const views::RunData> run);
+  void showHead(std::shared_ptr<const analysis::HeadData> head, const QString& message, const QString& button);
+  void checkpointOpened();
+  void refreshTitle();
+  void refreshBrush();
+  void cyclePanels(int step);
+  void toggleFullView();
+  void zoomTokens(double factor);
+  void zoomAll();
+  void jumpToSpan(const QString& name);
+  void stepSlot(int steps, bool merge);
+  void stepSameRole(int direction);
+  bool handleKey(QKeyEvent*);
+  void useBrushAsRoles(bool retrieval);
+  void noteSettled();
+  QStringList dropPaths(const class QMimeData*) const;
+
+  views::SelectionModel selection_;
+  std::unique_ptr<Controller> controller_;
+  QMenuBar* menus_ = nullptr;
+  SelectionBar* bar_ = nullptr;
+  BannerArea* banners_ = nullptr;
+  StatusLine* status_ = nullptr;
+  QuietNote* note_ = nullptr;
+  DockHost *panels_ = nullptr, *view_area_ = nullptr;
+  RunPanel* run_panel_ = nullptr;
+  CheckpointPanel* checkpoint_panel_ = nullptr;
+  JobsPanel* jobs_panel_ = nullptr;
+  LogPanel* log_ = nullptr;
+  QMenu *recent_menu_ = nullptr, *layouts_menu_ = nullptr, *view_list_menu_ = nullptr;
+  QWidget* empty_hint_ = nullptr;
+  QList<QPointer<views::View>> panel_views_;
+  QPointer<Dock> current_dock_;
+  ThemeChoice theme_choice_ = ThemeChoice::system;
+  double text_scale_ = 1;
+  bool print_roles_ = false, wide_ = false, narrow_ = false, adapting_ = false, placed_ = false, settle_pending_ = false;
+  QByteArray before_full_;
+  QByteArray loading_layout_;
+  QPointer<views::View> last_statused_;
+};
+
+}  // namespace slotscope::app

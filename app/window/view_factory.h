@@ -1,0 +1,21 @@
+// Which views and panels exist, and how they are made.
+#pragma once
+
+#include <QList>
+#include <QString>
+
+#include "views/view.h"
+
+namespace slotscope::app {
+
+struct ViewKind {
+  const char *kind, *title, *tip;
+};
+// Kinds of the view area, in menu order.
+const QList<ViewKind>& viewKinds();
+QString viewTitle(const QString& kind);
+
+// Any kind of the view area, and the data panels "heads", "prompt", "inspector", "output". Null for an unknown kind.
+views::View* makeView(const QString& kind, views::SelectionModel* selection, views::Worker* draw, QWidget* parent);
+
+}  // namespace slotscope::app

@@ -1,0 +1,20 @@
+// Capture fields as the engine knows them; names are those of core/fields.h.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace slotscope::engine {
+
+enum class Field : uint8_t {
+  route_index, route_weight, log_decay, write_strength, read_weight, state_k, state_v, hidden, mixer_in, mixer_out,
+  query, key, query_rot, key_rot, value, esl, selected, ties, margin, logits, top_ids, top_logprob,
+};
+inline constexpr int kFieldCount = int(Field::top_logprob) + 1;
+
+std::string_view field_name(Field);
+// Nothing for a name of core/fields.h that no family of the engine has yet.
+std::optional<Field> field_of(std::string_view name);
+
+}  // namespace slotscope::engine

@@ -1,0 +1,47 @@
+// A sequence mixer: the part of a block that looks at other tokens. One file per mixer.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <string>
+#include <vector>
+
+#include "core/engine/capture/observer.h"
+#include "core/trace/sink.h"
+
+namespace slotscope::engine {
+
+// What is carried from segment to segment; every tensor has leading B. forward() replaces the tensors and never writes into the old
+// ones.
+struct MixerState {
+  std::vector<at::Tensor> tensors;
+  int64_t position = 0;  // tokens seen
+};
+
+// Sizes and names that describe a layer in a trace and give the shape of every field.
+struct LayerShape {
+  std::string family;      // "raven", "attention"
+  std::string route_kind;  // sparse, dense, ring, append
+  int64_t hidden = 0, heads = 0, route_heads = 0, slots = 0, top_k = 0, d_k = 0, d_v = 0;  // append: slots 0, grows with T
+  bool per_slot_decay = false;
+  std::vector<Field> fields;       // what the mixer can tell, mixer_in, mixer_out and hidden apart
+  std::string note;                // "window 4, RoPE theta 10000"
+  trace::Attributes attributes;    // rules and constants
+};
+
+class Mixer {
+ public:
+  virtual ~Mixer() = default;
+  virtual const LayerShape& shape() const = 0;
+  virtual MixerState initial_state(int64_t batch) const = 0;
+  // x [B,T,D] -> y [B,T,D]; `state` before the segment becomes the state after it.
+  virtual at::Tensor forward(const at::Tensor& x, MixerState& state, Observer& observer) const = 0;
+  // state_k and state_v of a state as [B,H_r,M,d], or undefined when the mixer has none of that form.
+  virtual at::Tensor state_field(const MixerState&, Field) const { return {}; }
+  // Bytes of the state of one prompt after `tokens` tokens.
+  virtual int64_t state_bytes(int64_t tokens) const = 0;
+  // Bytes of intermediate tensors for a segment of `tokens` tokens with `before` tokens already in the state, an upper estimate.
+  virtual int64_t work_bytes(int64_t tokens, int64_t before) const = 0;
+};
+
+}  // namespace slotscope::engine
