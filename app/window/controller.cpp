@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "app/window/engine_loader.h"
 #include "app/window/run_task.h"
 #include "core/error.h"
 #include "views/format.h"
@@ -105,7 +106,7 @@ void Controller::openCheckpoint(const QString& path, const QString& flavour, boo
     if (result->checkpoint) {
       // A file that cannot be run can still be looked at.
       try {
-        result->info = std::make_shared<engine::ModelInfo>(engine::inspect(*result->checkpoint, result->flavour));
+        result->info = std::make_shared<engine::ModelInfo>(engineApi().inspect(*result->checkpoint, result->flavour));
       } catch (const std::exception& e) {
         result->why = QString::fromUtf8(e.what());
       }
@@ -292,7 +293,7 @@ void Controller::summarise(bool choose_first) {
                    auto summary = std::make_shared<analysis::RunSummary>();
                    std::optional<Problem> failure;
                    if (!progress->cancel_requested()) try {
-                     *summary = summariseWithRoles(*trace->trace, run, roles, allocation, esl, progress.get());
+                     *summary = analysis::summarise(*trace->trace, run, allocation, esl, progress.get(), roles.empty() ? nullptr : &roles);
                    } catch (const std::exception& e) {
                      failure = problemFrom(e, "Analysing " + trace->path);
                    }
@@ -418,7 +419,7 @@ void Controller::showHead(bool again) {
                    std::shared_ptr<const analysis::HeadData> head;
                    QString failure;
                    if (!progress->cancel_requested()) try {
-                     head = loadHeadWithRoles(*trace->trace, key.run, layer, key.head, roles, allocation, esl, progress.get());
+                     head = analysis::load_head(*trace->trace, key.run, layer, key.head, allocation, esl, progress.get(), roles.empty() ? nullptr : &roles);
                    } catch (const std::exception& e) {
                      failure = QString::fromUtf8(e.what());
                    }

@@ -4,6 +4,7 @@
 #include <QFileInfo>
 
 #include "app/window/controller.h"
+#include "app/window/engine_loader.h"
 #include "app/window/run_task.h"
 #include "views/format.h"
 
@@ -169,7 +170,12 @@ void Controller::countTokens(const QString& text) {
 void Controller::findDevices() {
   io_.post("devices", this, [this]() -> views::Worker::Done {
     std::string why;
-    const auto found = engine::devices(&why);
+    std::vector<engine::DeviceInfo> found{{"cpu", "", 0, 0}};
+    try {
+      found = engineApi().devices(&why);
+    } catch (const std::exception& e) {
+      why = e.what();
+    }
     return [this, found, why = QString::fromStdString(why)] { Q_EMIT devicesFound(found, why); };
   });
 }

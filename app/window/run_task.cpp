@@ -1,9 +1,9 @@
 #include "app/window/run_task.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "app/cli/run_options.h"
+#include "app/window/engine_loader.h"
 #include "core/error.h"
 #include "core/fields.h"
 #include "core/trace/writer.h"
@@ -69,7 +69,7 @@ void runInto(const RunTask& task, RunResult& result) {
     state.model.reset();  // never two models at once
     state.checkpoint = checkpoint.checkpoint;
     state.options = load;
-    state.model = engine::Model::load(checkpoint.checkpoint, load, progress);
+    state.model = engineApi().load(checkpoint.checkpoint, load, progress);
   }
   if (progress.cancel_requested()) return;
   trace::Hdf5Sink sink(task.file, {.force = true});
@@ -172,35 +172,6 @@ std::optional<CostEstimate> estimateLoaded(const RunSettings& settings, const Op
   } catch (const std::exception& e) {
     return CostEstimate{QString::fromUtf8(e.what()), false};
   }
-}
-
-analysis::RunSummary summariseWithRoles(const trace::Trace& trace, int run, const std::vector<uint8_t>& roles,
-                                        const analysis::AllocationOptions& allocation, const analysis::EslOptions& esl,
-                                        Progress* progress) {
-  analysis::RunSummary summary = analysis::summarise(trace, run, allocation, esl, progress);
-  if (roles.empty()) return summary;
-  for (auto& head : summary.head_list) {
-    if (!head.has_routes) continue;
-    if (progress && progress->cancel_requested()) return summary;
-    head.allocation = analysis::allocate(trace.routes(run, head.layer, head.head, progress), roles, allocation);
-  }
-  std::stable_sort(summary.by_score.begin(), summary.by_score.end(), [&](int a, int b) {
-    const double x = summary.head_list[size_t(a)].allocation.head_score, y = summary.head_list[size_t(b)].allocation.head_score;
-    if (std::isnan(x) || std::isnan(y)) return !std::isnan(x) && std::isnan(y);
-    return x > y;
-  });
-  return summary;
-}
-
-std::shared_ptr<const analysis::HeadData> loadHeadWithRoles(const trace::Trace& trace, int run, int layer, int head,
-                                                            const std::vector<uint8_t>& roles,
-                                                            const analysis::AllocationOptions& allocation,
-                                                            const analysis::EslOptions& esl, Progress* progress) {
-  auto data = analysis::load_head(trace, run, layer, head, allocation, esl, progress);
-  if (!data || roles.empty()) return data;
-  auto own = std::make_shared<analysis::HeadData>(*data);
-  own->allocation = analysis::allocate(own->routes, roles, allocation);
-  return own;
 }
 
 }  // namespace slotscope::app

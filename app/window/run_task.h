@@ -1,4 +1,4 @@
-// One run on the engine's worker, and analysis with roles other than the trace's own.
+// One run on the engine's worker, and what it will cost.
 #pragma once
 
 #include <QString>
@@ -47,12 +47,5 @@ struct CostEstimate {
 std::optional<CostEstimate> estimateLoaded(const RunSettings&, const OpenCheckpoint&, const EngineState&);
 // From shapes alone: what the routes of this many tokens take.
 CostEstimate estimateRough(const RunSettings&, const engine::ModelInfo&, qint64 tokens, double seconds_per_token);
-
-// roles: empty = the trace's own.
-analysis::RunSummary summariseWithRoles(const trace::Trace&, int run, const std::vector<uint8_t>& roles,
-                                        const analysis::AllocationOptions&, const analysis::EslOptions&, Progress*);
-std::shared_ptr<const analysis::HeadData> loadHeadWithRoles(const trace::Trace&, int run, int layer, int head,
-                                                            const std::vector<uint8_t>& roles, const analysis::AllocationOptions&,
-                                                            const analysis::EslOptions&, Progress*);
 
 }  // namespace slotscope::app
