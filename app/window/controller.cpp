@@ -477,6 +477,13 @@ void Controller::setRoleRanges(std::vector<std::pair<qint64, qint64>> ranges, bo
   reanalyse();
 }
 
+QString Controller::roleName() const {
+  if (own_roles_) return {};
+  if (role_ranges_.size() != 1) return QString("%1 token ranges").arg(role_ranges_.size());
+  const auto& [first, last] = role_ranges_.front();
+  return last - first == 1 ? QString("brushed token %1").arg(first) : QString("brushed tokens %1–%2").arg(first).arg(last - 1);
+}
+
 // ---------------------------------------------------------------- jumps
 
 void Controller::bestHead(bool next) {

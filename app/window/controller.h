@@ -69,6 +69,8 @@ class Controller : public QObject {
   const analysis::AllocationOptions& allocationOptions() const { return allocation_; }
   const analysis::EslOptions& eslOptions() const { return esl_; }
   QString modelName() const;
+  // "brushed tokens 150–157" while roles are not the trace's own, else empty.
+  QString roleName() const;
 
  public Q_SLOTS:
   // A folder, .safetensors or index file opens as checkpoint, .h5 as trace. Returns at once.

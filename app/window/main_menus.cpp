@@ -1,15 +1,12 @@
 // The menus: everything the program does, with its shortcut (design: section 14).
 #include <QActionGroup>
-#include <QApplication>
 #include <QClipboard>
-#include <QDesktopServices>
 #include <QFileDialog>
 #include <QFileInfo>
+#include <QGuiApplication>
 #include <QMenu>
 #include <QMenuBar>
 #include <QMessageBox>
-#include <QPainter>
-#include <QUrl>
 
 #include "app/window/banner.h"
 #include "app/window/docks.h"
@@ -17,7 +14,10 @@
 #include "app/window/main_window.h"
 #include "app/window/run_panel.h"
 #include "app/window/selection_bar.h"
+#include "app/window/side_panels.h"
 #include "app/window/view_factory.h"
+#include "views/export.h"
+#include "views/figure_dialog.h"
 #include "views/format.h"
 #include "views/theme.h"
 
@@ -274,15 +274,11 @@ void MainWindow::saveTraceAs() {
 void MainWindow::copyPicture() {
   views::View* view = currentView();
   if (!view) return;
+  views::ExportOptions options;
   const QSizeF size = view->figureSize();
-  QImage image((size * 2).toSize().boundedTo({8192, 8192}), QImage::Format_ARGB32_Premultiplied);
-  image.setDevicePixelRatio(2);
-  const views::Theme theme = views::Theme::light();
-  image.fill(theme.surface);
-  QPainter painter(&image);
-  view->paintFigure(painter, QRectF(QPointF(0, 0), QSizeF(image.size()) / 2), theme, {});
-  painter.end();
-  QGuiApplication::clipboard()->setImage(image);
+  const double ratio = std::min(2.0, 16'000 / std::max(size.width(), size.height()));
+  QGuiApplication::clipboard()->setImage(views::renderFigure(views::figureOf(*view), options, (size * ratio).toSize()));
+  note_->say("Copied " + view->figureKind() + " as a picture");
 }
 
 void MainWindow::copyValue() {
@@ -307,6 +303,30 @@ void MainWindow::copyValue() {
   QGuiApplication::clipboard()->setText(text);
 }
 
-void MainWindow::exportFigure() {}
+void MainWindow::exportFigure() {
+  QVector<std::pair<QString, views::View*>> offered;
+  const views::Selection s = selection_.current();
+  const QString place = QString(" · L%1·H%2").arg(s.layer).arg(s.head);
+  for (Dock* d : view_area_->docks())
+    if (auto* view = qobject_cast<views::View*>(d->body())) {
+      const bool one_head = view->figureKind() == "heatmap" || view->figureKind() == "esl";
+      offered.append({one_head ? d->windowTitle() + place : d->windowTitle(), view});
+    }
+  for (const auto& view : panel_views_)
+    if (view) offered.append({view->figureKind().left(1).toUpper() + view->figureKind().mid(1), view.data()});
+  if (offered.isEmpty()) return;
+  auto* dialog = new views::FigureDialog(offered, currentView() ? currentView() : offered.front().second, this);
+  dialog->setAttribute(Qt::WA_DeleteOnClose);
+  const auto stored = settings();
+  const QString folder = stored->value("figureFolder").toString();
+  if (!folder.isEmpty()) dialog->setFolder(folder);
+  connect(dialog, &views::FigureDialog::exported, this, [this](const QStringList& files) {
+    if (files.isEmpty()) return;
+    settings()->setValue("figureFolder", QFileInfo(files.front()).absolutePath());
+    note_->say("Wrote " + QFileInfo(files.front()).fileName() + (files.size() > 1 ? " and its data" : ""));
+    log_->add("Wrote " + files.join(", "));
+  });
+  dialog->open();
+}
 
 }  // namespace slotscope::app

@@ -27,8 +27,16 @@
 #include "app/window/status_line.h"
 #include "app/window/style.h"
 #include "app/window/view_factory.h"
+#include "views/allocation_view.h"
+#include "views/esl_view.h"
 #include "views/format.h"
+#include "views/inspector_view.h"
+#include "views/prompt_view.h"
 #include "views/theme.h"
+#if __has_include("views/heatmap_view.h")
+#include "views/heads_view.h"
+#include "views/heatmap_view.h"
+#endif
 
 namespace slotscope::app {
 
@@ -40,6 +48,17 @@ namespace {
 bool systemIsDark() {
   static const bool dark = QApplication::palette().color(QPalette::Window).lightness() < 128;
   return dark;
+}
+
+// The panel's main choice, at the right of its title.
+template <class ChoosingView>
+void connectChoice(views::View* view, Dock* dock) {
+  auto* choosing = qobject_cast<ChoosingView*>(view);
+  if (!choosing) return;
+  const auto show = [dock](const QString& text) { dock->title()->setChoice(text + QStringLiteral(" ▾")); };
+  QObject::connect(choosing, &ChoosingView::choiceTextChanged, dock, show);
+  QObject::connect(dock->title(), &TitleBar::choiceClicked, choosing, [choosing](const QPoint& at) { choosing->choiceMenu()->popup(at); });
+  show(choosing->choiceText());
 }
 
 }  // namespace
@@ -206,7 +225,29 @@ void MainWindow::connectView(views::View* view, Dock* dock) {
     }
   });
   connect(view, &views::View::messageAction, this, &MainWindow::runOrCancel);
+  connectChoice<views::PromptView>(view, dock);
+  connectChoice<views::InspectorView>(view, dock);
+  if (auto* allocation = qobject_cast<views::AllocationView*>(view)) {
+    connect(allocation, &views::AllocationView::allocationOptionsRequested, controller_.get(), &Controller::setAllocationOptions);
+    connect(allocation, &views::AllocationView::rolesRequested, this,
+            [this](views::AllocationView::Roles, std::optional<std::pair<qint64, qint64>> brush) {
+              if (brush) controller_->setRoleRanges({*brush}, false);
+              else controller_->setRoleRanges({}, true);
+            });
+  }
+  if (auto* esl = qobject_cast<views::EslView*>(view))
+    connect(esl, &views::EslView::eslOptionsRequested, controller_.get(), &Controller::setEslOptions);
+#if __has_include("views/heatmap_view.h")
+  connectChoice<views::HeadsView>(view, dock);
+  if (auto* heatmap = qobject_cast<views::HeatmapView*>(view)) connect(heatmap, &views::HeatmapView::figureRequested, this, &MainWindow::exportFigure);
+#endif
   dock->fill_menu = [this, view, dock](QMenu* menu) {
+#if __has_include("views/heatmap_view.h")
+    if (auto* map = qobject_cast<views::HeatmapView*>(view)) {
+      map->fillMenu(menu);
+      menu->addSeparator();
+    }
+#endif
     menu->addAction("Copy as picture", this, [this, dock] {
       if (dock->kind() == Dock::Kind::view) current_dock_ = dock;
       copyPicture();
@@ -239,6 +280,7 @@ Dock* MainWindow::addView(const QString& kind) {
   if (!adapting_) QTimer::singleShot(0, dock, [dock] { dock->raise(); });
   if (controller_->runData()) {
     view->setRun(controller_->runData());
+    showRoles(view);
     view->setHead(controller_->headData());
   } else {
     view->setMessage("Open a trace, or run a prompt.");
@@ -404,10 +446,21 @@ void MainWindow::showRun(std::shared_ptr<const views::RunData> run) {
   for (views::View* view : allViews()) {
     view->setMessage(run ? QString() : QStringLiteral("Open a trace, or run a prompt."));
     view->setRun(run);
+    showRoles(view);
   }
   status_->setDevice(run ? run->device_text : QString());
   if (!run) status_->setReduction({});
   refreshTitle();
+}
+
+// Other roles than the trace's own are named in the allocation view.
+void MainWindow::showRoles(views::View* view) {
+  auto* allocation = qobject_cast<views::AllocationView*>(view);
+  const auto& run = controller_->runData();
+  if (!allocation || !run || controller_->roleName().isEmpty()) return;
+  std::vector<analysis::HeadAllocation> allocations;
+  for (const auto& head : run->summary.head_list) allocations.push_back(head.allocation);
+  allocation->setAllocations(std::move(allocations), run->info().roles, controller_->roleName());
 }
 
 void MainWindow::showHead(std::shared_ptr<const analysis::HeadData> head, const QString& message, const QString& button) {

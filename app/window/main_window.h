@@ -105,6 +105,7 @@ class MainWindow : public QWidget {
   void remember(const QString& path, const QString& kind);
   void showRun(std::shared_ptr<const views::RunData> run);
   void showHead(std::shared_ptr<const analysis::HeadData> head, const QString& message, const QString& button);
+  void showRoles(views::View* view);
   void checkpointOpened();
   void refreshTitle();
   void refreshBrush();

@@ -1,6 +1,17 @@
 #include "app/window/view_factory.h"
 
+#include "views/allocation_view.h"
+#include "views/esl_grid_view.h"
+#include "views/esl_view.h"
+#include "views/inspector_view.h"
+#include "views/output_view.h"
+#include "views/prompt_view.h"
+#if __has_include("views/heatmap_view.h")
+#include "views/heads_view.h"
+#include "views/heatmap_view.h"
+#else
 #include "app/window/stub_view.h"
+#endif
 
 namespace slotscope::app {
 
@@ -20,8 +31,21 @@ QString viewTitle(const QString& kind) {
   return kind;
 }
 
-views::View* makeView(const QString& kind, views::SelectionModel* selection, views::Worker*, QWidget* parent) {
-  return new StubView(kind, selection, parent);
+views::View* makeView(const QString& kind, views::SelectionModel* selection, views::Worker* draw, QWidget* parent) {
+#if __has_include("views/heatmap_view.h")
+  if (kind == "heatmap") return new views::HeatmapView(selection, draw, parent);
+  if (kind == "heads") return new views::HeadsView(selection, parent);
+#else
+  Q_UNUSED(draw);
+  if (kind == "heatmap" || kind == "heads") return new StubView(kind, selection, parent);
+#endif
+  if (kind == "esl") return new views::EslView(selection, parent);
+  if (kind == "esl-grid") return new views::EslGridView(selection, parent);
+  if (kind == "allocation") return new views::AllocationView(selection, parent);
+  if (kind == "prompt") return new views::PromptView(selection, parent);
+  if (kind == "inspector") return new views::InspectorView(selection, parent);
+  if (kind == "output") return new views::OutputView(selection, parent);
+  return nullptr;
 }
 
 }  // namespace slotscope::app
