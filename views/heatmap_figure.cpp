@@ -1,0 +1,115 @@
+// The heatmap as an exported figure, and its data.
+#include <QPaintEngine>
+#include <QPainter>
+#include <algorithm>
+#include <cmath>
+
+#include "views/format.h"
+#include "views/heatmap_view.h"
+
+namespace slotscope::views {
+
+namespace {
+constexpr double kFigureWidth = 748, kFigureHeight = 412;
+// Print resolution for pictures inside of vector figures, per logical pixel.
+constexpr double kVectorScale = 600.0 / 96;
+constexpr int64_t kMostColumns = 1 << 20;
+}  // namespace
+
+QSizeF HeatmapView::figureSize() const {
+  if (figure_pixels_per_token_ <= 0 || !head_) return {kFigureWidth, kFigureHeight};
+  const CellRange t = tokenRange(), r = row_range_;
+  const double width = std::ceil(double(t.second - t.first) * figure_pixels_per_token_);
+  const double height = std::max(kFigureHeight, double(r.second - r.first) + HeatmapGeometry::kTop + HeatmapGeometry::kBottomWithTokens);
+  return {width + HeatmapGeometry::kLeft + HeatmapGeometry::kRight, height};
+}
+
+void HeatmapView::paintFigure(QPainter& painter, const QRectF& area, const Theme& theme, const FigureOptions& options) {
+  painter.save();
+  painter.fillRect(area, theme.surface);
+  Theme scaled = theme;
+  if (options.scale != 1) scaled.setBase(theme.base * options.scale);
+  const auto on_screen = scene(area, scaled);
+  if (!on_screen) {
+    painter.setPen(theme.text2);
+    painter.setFont(scaled.ui);
+    painter.drawText(area, Qt::AlignCenter, message_.isEmpty() ? QStringLiteral("nothing to draw") : message_);
+    painter.restore();
+    return;
+  }
+  HeatmapScene s = *on_screen;
+  const HeatmapGeometry& g = s.geometry;
+  // As many columns as the device has pixels there: every token when each has one.
+  const bool raster = painter.paintEngine() && painter.paintEngine()->type() == QPaintEngine::Raster;
+  const QTransform to_device = painter.deviceTransform();
+  const double kx = std::max(raster ? 0.0 : kVectorScale, std::hypot(to_device.m11(), to_device.m12()));
+  const double ky = std::max(raster ? 0.0 : kVectorScale, std::hypot(to_device.m21(), to_device.m22()));
+  const int columns = int(std::clamp<int64_t>(std::llround(std::floor(g.plot.width() * kx + 1e-6)), 1, kMostColumns));
+  const int lines = int(std::clamp<int64_t>(std::llround(std::floor(g.plot.height() * ky + 1e-6)), 1, kMostColumns));
+  const CellRange range{g.first, g.last}, rows{g.row_first, g.row_last};
+  const SlotGrid grid = makeGrid(job(range, rows, columns, lines));
+  s.grid = &grid;
+  s.grid_row = rows.first, s.grid_rows = rows.second - rows.first;
+  s.colours = colourMap(colours_.map, theme.dark, colours_.reverse, colours_.soft);
+  if (samples_) s.scale = ColourScale::make(*samples_, &grid, colours_);
+  s.count_from_one = options.countFromOne;
+  s.hover_slot = -1, s.hover_token = -1;
+  s.rubber = {};
+  s.focus_ring = false;
+  s.brush.reset();
+  // Reduced data say so on the axis.
+  if (grid.tokens_per_column > 1 || grid.slots_per_row > 1) s.note = QString::fromStdString(grid.reduction);
+  if (!options.selection) s.selection.slot = -1, s.selection.token = -1;
+  paintGround(painter, s);
+  paintGridImage(painter, s, gridImage(grid, s.scale, s.colours));
+  paintSpecialCells(painter, s);
+  paintOverlay(painter, s);
+  if (options.selection) paintSelection(painter, s);
+  painter.restore();
+}
+
+QString HeatmapView::csv() const {
+  QString text;
+  const auto line = [&](const QString& key, const QString& value) { text += QStringLiteral("# %1: %2\n").arg(key, value); };
+  line(QStringLiteral("figure"), figureKind());
+  line(QStringLiteral("quantity"), quantityName(quantity_));
+  if (run_) {
+    line(QStringLiteral("model"), run_->model_name);
+    line(QStringLiteral("prompt"), QString::fromStdString(run_->info().name));
+    line(QStringLiteral("tokens"), QString::number(run_->info().tokens));
+  }
+  if (!head_) return text;
+  line(QStringLiteral("layer"), QString::number(head_->layer));
+  line(QStringLiteral("head"), QString::number(head_->head));
+  line(QStringLiteral("slots"), QString::number(head_->writes.slots));
+  if (needsReference(quantity_)) line(QStringLiteral("reference_token"), QString::number(reference()));
+  line(QStringLiteral("colour_map"), colours_.map);
+  line(QStringLiteral("colour_range"), QString::number(scale_.low, 'g', 9) + QStringLiteral(" to ") + QString::number(scale_.high, 'g', 9));
+  line(QStringLiteral("cells"), QStringLiteral("routed cells of the visible tokens and slots, unreduced; all others are not routed"));
+  text += QStringLiteral("token,slot,value\n");
+  const CellRange range = tokenRange();
+  const auto number = [](double v) {
+    return std::isfinite(v) ? QString::number(v, 'g', 17) : std::isnan(v) ? QStringLiteral("nan") : v > 0 ? QStringLiteral("inf") : QStringLiteral("-inf");
+  };
+  const auto row = [&](int64_t t, int slot) {
+    if (const auto v = cellValue(*head_, quantity_, slot, t, reference()))
+      text += QString::number(t) + QLatin1Char(',') + QString::number(slot) + QLatin1Char(',') + number(*v) + QLatin1Char('\n');
+  };
+  const auto& w = head_->writes;
+  for (int64_t r = row_range_.first; r < std::min<int64_t>(row_range_.second, int64_t(rows_.slot.size())); ++r) {
+    const int slot = rows_.slot[size_t(r)];
+    if (quantity_ == Quantity::read_weight) {
+      for (const int64_t t : head_->read_token)
+        if (t >= range.first && t < range.second) row(t, slot);
+    } else if (quantity_ == Quantity::survival_of) {
+      if (cellValue(*head_, quantity_, slot, reference(), reference()))
+        for (int64_t t = std::max(range.first, reference()); t < range.second; ++t) row(t, slot);
+    } else {
+      for (int64_t e = w.begin[size_t(slot)]; e < w.begin[size_t(slot) + 1]; ++e)
+        if (w.token[size_t(e)] >= range.first && w.token[size_t(e)] < range.second) row(w.token[size_t(e)], slot);
+    }
+  }
+  return text;
+}
+
+}  // namespace slotscope::views

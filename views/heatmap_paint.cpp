@@ -1,0 +1,194 @@
+#include "views/heatmap_paint.h"
+
+#include <QFontMetricsF>
+#include <QPaintEngine>
+#include <algorithm>
+#include <cmath>
+
+#include "views/format.h"
+
+namespace slotscope::views {
+
+namespace {
+
+using analysis::Cell;
+
+
+bool special(Cell c) { return c == Cell::nan || c == Cell::pos_inf || c == Cell::neg_inf; }
+
+}  // namespace
+
+QImage gridImage(const SlotGrid& grid, const ColourScale& scale, const QVector<QRgb>& colours) {
+  if (grid.columns <= 0 || grid.rows <= 0) return {};
+  QImage image(grid.columns, grid.rows, QImage::Format_ARGB32_Premultiplied);
+  image.fill(0);
+  for (int r = 0; r < grid.rows; ++r) {
+    auto* line = reinterpret_cast<QRgb*>(image.scanLine(r));
+    const size_t row = size_t(r) * size_t(grid.columns);
+    for (int c = 0; c < grid.columns; ++c) {
+      switch (grid.state[row + size_t(c)]) {
+        case Cell::finite:
+          if (scale.valid) line[c] = colours[int(std::lround(scale.place(double(grid.value[row + size_t(c)])) * 255))];
+          break;
+        case Cell::pos_inf: line[c] = colours[scale.downwards ? 0 : 255]; break;
+        case Cell::neg_inf: line[c] = colours[scale.downwards ? 255 : 0]; break;
+        default: break;
+      }
+    }
+  }
+  return image;
+}
+
+QRectF gridRect(const HeatmapScene& s) {
+  const auto& g = s.geometry;
+  return {QPointF(g.x(double(s.grid->first)), g.y(double(s.grid_row))),
+          QPointF(g.x(double(s.grid->last)), g.y(double(s.grid_row + s.grid_rows)))};
+}
+
+void paintGridImage(QPainter& painter, const HeatmapScene& s, const QImage& image) {
+  if (!s.grid || image.isNull()) return;
+  const QRectF all = gridRect(s);
+  painter.save();
+  painter.setRenderHint(QPainter::SmoothPixmapTransform, false);
+  painter.setClipRect(s.geometry.plot, Qt::IntersectClip);
+  const bool raster = painter.paintEngine() && painter.paintEngine()->type() == QPaintEngine::Raster;
+  // Vector formats get one image. Qt's raster engine counts in 16.16 fixed point, so wide images go in pieces whose edges lie
+  // where both sides round to the same device pixel.
+  const int piece = raster ? 4096 : image.width();
+  for (int from = 0; from < image.width(); from += piece) {
+    const int to = std::min(image.width(), from + piece);
+    const double x0 = all.left() + all.width() * from / image.width(), x1 = all.left() + all.width() * to / image.width();
+    const QRectF target(x0, all.top(), x1 - x0, all.height());
+    if (!target.intersects(s.geometry.plot)) continue;
+    if (from == 0 && to == image.width()) {
+      painter.drawImage(target, image, QRectF(image.rect()));
+    } else {
+      const QImage part = image.copy(from, 0, to - from, image.height());
+      painter.drawImage(target, part, QRectF(part.rect()));
+    }
+  }
+  painter.restore();
+}
+
+void paintGround(QPainter& painter, const HeatmapScene& s) {
+  painter.fillRect(s.geometry.plot, s.theme->plot);
+}
+
+void paintSpecialCells(QPainter& painter, const HeatmapScene& s) {
+  const auto& g = s.geometry;
+  if (!s.grid || s.grid->columns <= 0) return;
+  if (!s.scale.valid && s.grid->nan_cells + s.grid->inf_cells > 0 && s.grid->finite_cells == 0) {
+    painter.setPen(s.theme->text2);
+    painter.setFont(s.theme->ui);
+    painter.drawText(g.plot, Qt::AlignCenter, QStringLiteral("no finite values"));
+  }
+  if (s.grid->nan_cells + s.grid->inf_cells == 0) return;
+  painter.save();
+  painter.setClipRect(g.plot, Qt::IntersectClip);
+  const QRectF all = gridRect(s);
+  const double w = all.width() / s.grid->columns, h = all.height() / s.grid->rows;
+  for (int r = 0; r < s.grid->rows; ++r)
+    for (int c = 0; c < s.grid->columns; ++c) {
+      const Cell state = s.grid->state[size_t(r) * size_t(s.grid->columns) + size_t(c)];
+      if (!special(state)) continue;
+      // A thin cell is widened: a single NaN among 131 072 tokens must not vanish.
+      const QRectF cell(std::floor(all.left() + c * w), std::floor(all.top() + r * h), std::max(2.0, std::ceil(w)),
+                        std::max(2.0, std::ceil(h)));
+      if (!cell.intersects(g.plot)) continue;
+      if (state == Cell::nan) {
+        painter.fillRect(cell, mix(s.theme->nan, s.theme->plot, 0.25));
+        painter.fillRect(cell, QBrush(s.theme->nan, cell.width() >= 8 && cell.height() >= 8 ? Qt::BDiagPattern : Qt::Dense3Pattern));
+        continue;
+      }
+      const double side = std::min({8.0, cell.width() - 2, cell.height() - 2});
+      if (side < 3) continue;
+      const QPointF m = cell.center();
+      const double up = state == Cell::pos_inf ? 1 : -1;
+      painter.setRenderHint(QPainter::Antialiasing, true);
+      painter.setPen(Qt::NoPen);
+      const int end = (state == Cell::pos_inf) != s.scale.downwards ? 255 : 0;
+      painter.setBrush(contrast(QColor(s.colours[end]), s.theme->surface) > contrast(QColor(s.colours[end]), s.theme->text)
+                           ? s.theme->surface : s.theme->text);
+      const QPointF corners[3] = {{m.x() - side / 2, m.y() + up * side / 2}, {m.x() + side / 2, m.y() + up * side / 2},
+                                  {m.x(), m.y() - up * side / 2}};
+      painter.drawPolygon(corners, 3);
+      painter.setRenderHint(QPainter::Antialiasing, false);
+    }
+  painter.restore();
+}
+
+double chipWidth(const QString& text, const Theme& theme) {
+  return std::ceil(QFontMetricsF(theme.labelSemibold()).horizontalAdvance(text)) + 12;
+}
+
+void paintChip(QPainter& painter, const QRectF& rect, const QString& text, const Theme& theme) {
+  painter.save();
+  painter.setRenderHint(QPainter::Antialiasing, true);
+  painter.setPen(Qt::NoPen);
+  painter.setBrush(theme.selection);
+  painter.drawRoundedRect(rect, 3, 3);
+  painter.setPen(theme.selectionChipText);
+  painter.setFont(theme.labelSemibold());
+  painter.drawText(rect, Qt::AlignCenter, text);
+  painter.restore();
+}
+
+QVector<SpanName> placeSpanNames(QVector<SpanName> names, double left, double right, double gap) {
+  std::stable_sort(names.begin(), names.end(), [](const SpanName& a, const SpanName& b) { return a.wanted < b.wanted; });
+  while (!names.isEmpty()) {
+    double x = left;
+    for (SpanName& n : names) {
+      n.left = std::max(n.wanted, x);
+      x = n.left + n.width + gap;
+    }
+    double end = right;
+    for (auto n = names.rbegin(); n != names.rend(); ++n) {
+      n->left = std::min(n->left, end - n->width);
+      end = n->left - gap;
+    }
+    // A name far from its span misleads. The worst one goes, key and answer last.
+    const auto shift = [&](const SpanName& n) { return n.left < left ? 1e9 : std::abs(n.left - n.wanted); };
+    qsizetype worst = -1;
+    double most = 0;
+    for (qsizetype i = 0; i < names.size(); ++i) most = std::max(most, shift(names[i]));
+    if (most <= 64) break;
+    const bool others = std::any_of(names.begin(), names.end(), [](const SpanName& n) { return !n.retrieval; });
+    double worst_shift = -1;
+    for (qsizetype i = 0; i < names.size(); ++i)
+      if (!(others && names[i].retrieval) && shift(names[i]) > worst_shift) worst = i, worst_shift = shift(names[i]);
+    names.removeAt(worst);
+  }
+  return names;
+}
+
+QVector<TokenLabel> tokenLabels(const trace::RunInfo& run, int64_t first, int64_t last) {
+  const auto byte = [&](int64_t t) {
+    const auto b = run.token_bytes(t);
+    return b.empty() ? 0u : unsigned(static_cast<unsigned char>(b.front()));
+  };
+  const auto special = [&](int64_t t) { return size_t(t) < run.special.size() && run.special[size_t(t)]; };
+  QVector<TokenLabel> labels;
+  for (int64_t t = first; t < last;) {
+    int count = 1;
+    // A lead byte takes as many tokens as its character has bytes, when together they are that character.
+    const unsigned lead = byte(t);
+    const int bytes = lead >= 0xF0 && lead < 0xF5 ? 4 : lead >= 0xE0 && lead < 0xF0 ? 3 : lead >= 0xC2 && lead < 0xE0 ? 2 : 1;
+    if (!special(t) && int(run.token_bytes(t).size()) < bytes) {
+      std::string joined(run.token_bytes(t));
+      int64_t u = t + 1;
+      while (u < run.tokens && int(joined.size()) < bytes && !special(u) && (byte(u) & 0xC0) == 0x80) joined += run.token_bytes(u++);
+      const QString text = tokenText(joined);
+      if (int(joined.size()) == bytes && text == QString::fromUtf8(joined.data(), qsizetype(joined.size()))) {
+        labels.push_back({t, int(u - t), text});
+        t = u;
+        continue;
+      }
+    }
+    const auto b = run.token_bytes(t);
+    labels.push_back({t, count, special(t) ? QString::fromUtf8(b.data(), qsizetype(b.size())) : tokenText(b)});
+    ++t;
+  }
+  return labels;
+}
+
+}  // namespace slotscope::views
