@@ -22,7 +22,9 @@ class MergeTable {
   size_t size() const { return merges_.size(); }
 
  private:
-  static uint64_t key(int32_t left, int32_t right) { return uint64_t(uint32_t(left)) << 32 | uint32_t(right); }
+  static uint64_t key(int32_t left, int32_t right) {
+    return uint64_t(uint32_t(left)) << 32 | uint32_t(right);
+  }
   std::unordered_map<uint64_t, Merge> merges_;
 };
 

@@ -9,8 +9,8 @@
 
 namespace slotscope::formats {
 
-// Bytes that are printable in Latin-1 (0x21-0x7E, 0xA1-0xAC, 0xAE-0xFF) stand for themselves; the others get U+0100, U+0101, ...
-// in order.
+// Bytes that are printable in Latin-1 (0x21-0x7E, 0xA1-0xAC, 0xAE-0xFF) stand for themselves; the others get
+// U+0100, U+0101, ... in order.
 const std::array<uint32_t, 256>& byte_level_alphabet();
 std::string byte_level_text(unsigned char byte);  // UTF-8
 

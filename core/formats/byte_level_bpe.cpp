@@ -1,4 +1,5 @@
-// Byte-level BPE (tokenizer.json) without a pre-tokenizer regex: every stretch between added tokens is one word.
+// Byte-level BPE (tokenizer.json) without a pre-tokenizer regex: every stretch between added tokens is one
+// word.
 #include <algorithm>
 #include <array>
 #include <unordered_map>
@@ -19,7 +20,7 @@ class ByteLevelBpe : public Tokenizer {
  public:
   std::string file;
   AddedTokens added;
-  std::vector<int32_t> around;  // post-processor: ids, -1 = the text
+  std::vector<int32_t> around;       // post-processor: ids, -1 = the text
   std::array<int32_t, 256> byte_id;  // -1: no token for this byte
   MergeTable merges;
   bool ignore_merges = false;
@@ -82,8 +83,10 @@ class ByteLevelBpe : public Tokenizer {
     std::vector<Piece> pieces;
     if (ignore_merges) {
       std::string word;
-      for (size_t i = begin; i < end; ++i) append_utf8(word, byte_level_alphabet()[static_cast<unsigned char>(text[i])]);
-      if (const auto at = ids.find(word); at != ids.end()) return push(result, {at->second, int64_t(begin), int64_t(end)});
+      for (size_t i = begin; i < end; ++i)
+        append_utf8(word, byte_level_alphabet()[static_cast<unsigned char>(text[i])]);
+      if (const auto at = ids.find(word); at != ids.end())
+        return push(result, {at->second, int64_t(begin), int64_t(end)});
     }
     pieces.reserve(end - begin);
     for (size_t i = begin; i < end; ++i) {
@@ -91,7 +94,8 @@ class ByteLevelBpe : public Tokenizer {
       if (byte_id[byte] < 0) {
         char found[60];
         std::snprintf(found, sizeof found, "byte 0x%02x at position %zu has no token", byte, i);
-        throw Error({file, "model.vocab", found, "a vocabulary with all 256 bytes", "Leave this character out of the text."});
+        throw Error({file, "model.vocab", found, "a vocabulary with all 256 bytes",
+                     "Leave this character out of the text."});
       }
       pieces.push_back({byte_id[byte], int64_t(i), int64_t(i + 1)});
     }
@@ -99,7 +103,8 @@ class ByteLevelBpe : public Tokenizer {
     for (const Piece& piece : pieces) push(result, piece);
   }
 
-  // A token that covers a part of a character has that character's range: first character touched to last one.
+  // A token that covers a part of a character has that character's range: first character touched to last
+  // one.
   static void fill_char_offsets(std::string_view text, Encoding& result) {
     std::vector<int64_t> character(text.size() + 1);  // of each byte
     int64_t count = -1;
@@ -116,56 +121,70 @@ class ByteLevelBpe : public Tokenizer {
 
 // Everything beside the vocabulary that would change ids or text, and what is honoured of it.
 void check_sections(const json& root, const std::string& file) {
-  const auto given = [&](const json& object, const char* key) { return object.contains(key) && !object[key].is_null(); };
+  const auto given = [&](const json& object, const char* key) {
+    return object.contains(key) && !object[key].is_null();
+  };
   for (const char* key : {"truncation", "padding", "normalizer"})
     if (given(root, key)) {
       const json& v = root[key];
-      const std::string type = v.is_object() && v.contains("type") && v["type"].is_string() ? v["type"].get<std::string>() : "set";
+      const std::string type =
+          v.is_object() && v.contains("type") && v["type"].is_string() ? v["type"].get<std::string>() : "set";
       refuse_tokenizer(file, key, printable(type, 40), "null");
     }
   for (const char* key : {"pre_tokenizer", "decoder"}) {
     const json part = root.contains(key) ? root[key] : json();
     const std::string type = part.is_object() && part.contains("type") && part["type"].is_string()
-                                 ? printable(part["type"].get<std::string>(), 40) : std::string(part.type_name());
+                                 ? printable(part["type"].get<std::string>(), 40)
+                                 : std::string(part.type_name());
     if (type != "ByteLevel") refuse_tokenizer(file, std::string(key) + ".type", type, "ByteLevel");
   }
   const json& pre = root["pre_tokenizer"];
   const auto flag = [&](const char* key, bool fallback) {
     if (!given(pre, key)) return fallback;
-    if (!pre[key].is_boolean()) refuse_tokenizer(file, std::string("pre_tokenizer.") + key, pre[key].dump(), "true or false");
+    if (!pre[key].is_boolean())
+      refuse_tokenizer(file, std::string("pre_tokenizer.") + key, pre[key].dump(), "true or false");
     return pre[key].get<bool>();
   };
-  if (flag("use_regex", true)) refuse_tokenizer(file, "pre_tokenizer.use_regex", "true (a regex over Unicode classes)", "false");
-  if (flag("add_prefix_space", true)) refuse_tokenizer(file, "pre_tokenizer.add_prefix_space", "true", "false");
+  if (flag("use_regex", true))
+    refuse_tokenizer(file, "pre_tokenizer.use_regex", "true (a regex over Unicode classes)", "false");
+  if (flag("add_prefix_space", true))
+    refuse_tokenizer(file, "pre_tokenizer.add_prefix_space", "true", "false");
   const json& model = root["model"];
   if (given(model, "dropout") && !(model["dropout"].is_number() && model["dropout"].get<double>() == 0))
     refuse_tokenizer(file, "model.dropout", model["dropout"].dump(), "null: encoding must not be random");
   for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"})
-    if (given(model, key) && model[key] != "") refuse_tokenizer(file, std::string("model.") + key, model[key].dump(), "null");
+    if (given(model, key) && model[key] != "")
+      refuse_tokenizer(file, std::string("model.") + key, model[key].dump(), "null");
 }
 
 void read_vocabulary(const json& model, ByteLevelBpe& tokenizer) {
   const std::string& file = tokenizer.file;
-  if (!model.contains("vocab") || !model["vocab"].is_object()) refuse_tokenizer(file, "model.vocab", "no object", "token: id");
+  if (!model.contains("vocab") || !model["vocab"].is_object())
+    refuse_tokenizer(file, "model.vocab", "no object", "token: id");
   const auto insert = [&](int32_t id, ByteLevelBpe::Entry entry) {
     const auto [at, fresh] = tokenizer.entries.emplace(id, entry);
     if (!fresh && at->second.text != entry.text)
-      refuse_tokenizer(file, "id " + std::to_string(id), "both '" + printable(at->second.text, 30) + "' and '" +
-                       printable(entry.text, 30) + "'", "one token per id");
+      refuse_tokenizer(
+          file, "id " + std::to_string(id),
+          "both '" + printable(at->second.text, 30) + "' and '" + printable(entry.text, 30) + "'",
+          "one token per id");
     at->second = std::move(entry);
     tokenizer.limit = std::max(tokenizer.limit, id + 1);
   };
   for (const auto& [text, id] : model["vocab"].items()) {
     if (!id.is_number_unsigned() || id.get<uint64_t>() > 0x7FFFFFFE)
-      refuse_tokenizer(file, "model.vocab['" + printable(text, 40) + "']", id.dump(), "a whole number below 2147483647");
+      refuse_tokenizer(file, "model.vocab['" + printable(text, 40) + "']", id.dump(),
+                       "a whole number below 2147483647");
     insert(id.get<int32_t>(), {text, byte_level_bytes(text).value_or(text), false});
     tokenizer.ids.emplace(text, id.get<int32_t>());
   }
   for (const AddedToken& token : tokenizer.added.all()) {
     const auto at = tokenizer.ids.find(token.content);
     if (at != tokenizer.ids.end() && at->second != token.id)
-      refuse_tokenizer(file, "added token '" + printable(token.content, 40) + "'", "id " + std::to_string(token.id) + " and id " +
-                       std::to_string(at->second) + " in the vocabulary", "one id");
+      refuse_tokenizer(
+          file, "added token '" + printable(token.content, 40) + "'",
+          "id " + std::to_string(token.id) + " and id " + std::to_string(at->second) + " in the vocabulary",
+          "one id");
     insert(token.id, {token.content, token.content, token.special});
   }
   for (int byte = 0; byte < 256; ++byte) {
@@ -174,7 +193,8 @@ void read_vocabulary(const json& model, ByteLevelBpe& tokenizer) {
   }
   for (const int32_t id : tokenizer.around)
     if (id >= 0 && !tokenizer.entries.contains(id))
-      refuse_tokenizer(file, "post_processor", "id " + std::to_string(id) + " has no token", "an id of the vocabulary");
+      refuse_tokenizer(file, "post_processor", "id " + std::to_string(id) + " has no token",
+                       "an id of the vocabulary");
 }
 
 // Both written forms: "a b" and ["a", "b"] (bad-inputs B30).
@@ -192,13 +212,17 @@ void read_merges(const json& model, ByteLevelBpe& tokenizer) {
       if (text.starts_with("#version")) continue;
       const auto space = text.find(' ');
       if (space == std::string::npos || text.find(' ', space + 1) != std::string::npos)
-        refuse_tokenizer(file, item, "'" + printable(text, 40) + "' has " +
-                         std::to_string(std::count(text.begin(), text.end(), ' ')) + " spaces", "two tokens with one space");
+        refuse_tokenizer(file, item,
+                         "'" + printable(text, 40) + "' has " +
+                             std::to_string(std::count(text.begin(), text.end(), ' ')) + " spaces",
+                         "two tokens with one space");
       left = text.substr(0, space), right = text.substr(space + 1);
-    } else if (list[i].is_array() && list[i].size() == 2 && list[i][0].is_string() && list[i][1].is_string()) {
+    } else if (list[i].is_array() && list[i].size() == 2 && list[i][0].is_string() &&
+               list[i][1].is_string()) {
       left = list[i][0].get<std::string>(), right = list[i][1].get<std::string>();
     } else {
-      refuse_tokenizer(file, item, printable(list[i].dump(-1, ' ', false, json::error_handler_t::replace), 40),
+      refuse_tokenizer(file, item,
+                       printable(list[i].dump(-1, ' ', false, json::error_handler_t::replace), 40),
                        "\"left right\" or [\"left\", \"right\"]");
     }
     int32_t id[3];
@@ -208,7 +232,8 @@ void read_merges(const json& model, ByteLevelBpe& tokenizer) {
       const std::string& text = k < 2 ? *texts[k] : both;
       const auto at = tokenizer.ids.find(text);
       if (at == tokenizer.ids.end())
-        refuse_tokenizer(file, item, "'" + printable(text, 40) + "' is not in the vocabulary", "tokens of the vocabulary");
+        refuse_tokenizer(file, item, "'" + printable(text, 40) + "' is not in the vocabulary",
+                         "tokens of the vocabulary");
       id[k] = at->second;
     }
     tokenizer.merges.add(id[0], id[1], rank++, id[2]);

@@ -33,7 +33,8 @@ class SafetensorsCheckpoint : public Checkpoint {
       folder_ = path.has_parent_path() ? path.parent_path() : fs::path(".");
       const bool index = path.extension() == ".json";
       if (index && !path.filename().string().ends_with(".index.json"))
-        throw Error({path.string(), "", "no weight file", "a checkpoint folder, a .safetensors file or an .index.json file",
+        throw Error({path.string(), "", "no weight file",
+                     "a checkpoint folder, a .safetensors file or an .index.json file",
                      "Open the folder that holds it."});
       read_config(false);
       if (index && !options.ignore_index)
@@ -52,8 +53,9 @@ class SafetensorsCheckpoint : public Checkpoint {
   const std::vector<fs::path>& files() const override { return files_; }
   const std::vector<TensorInfo>& tensors() const override { return tensors_; }
   const TensorInfo* find(std::string_view name) const override {
-    const auto at = std::lower_bound(tensors_.begin(), tensors_.end(), name,
-                                     [](const TensorInfo& tensor, std::string_view n) { return tensor.name < n; });
+    const auto at =
+        std::lower_bound(tensors_.begin(), tensors_.end(), name,
+                         [](const TensorInfo& tensor, std::string_view n) { return tensor.name < n; });
     return at != tensors_.end() && at->name == name ? &*at : nullptr;
   }
   std::span<const std::byte> data(const TensorInfo& tensor) const override {
@@ -74,10 +76,11 @@ class SafetensorsCheckpoint : public Checkpoint {
     try {
       std::string text = read_text_file(path, kMaxConfigBytes);
       std::vector<std::string> duplicates;
-      nlohmann::json root =
-          parse_json(text, {.file = path.string(), .nonfinite = true, .refuse_duplicates = false}, &duplicates);
+      nlohmann::json root = parse_json(
+          text, {.file = path.string(), .nonfinite = true, .refuse_duplicates = false}, &duplicates);
       if (!root.is_object()) throw Error({path.string(), "", root.type_name(), "a JSON object", ""});
-      for (const auto& text : duplicates) warnings_.push_back("config.json: " + text + "; its last value counts");
+      for (const auto& text : duplicates)
+        warnings_.push_back("config.json: " + text + "; its last value counts");
       config_ = std::move(root);
       config_text_ = std::move(text);
       has_config_ = true;
@@ -106,7 +109,8 @@ class SafetensorsCheckpoint : public Checkpoint {
     if (tensors_.empty()) notes_.push_back("the file holds no tensors: no weights");
     if (unknown) notes_.push_back(std::to_string(unknown) + " tensors have a dtype that is not known here");
     if (fp8 && !scales)
-      warnings_.push_back(std::to_string(fp8) + " FP8 tensors and no scales: their values may need a factor that is not stored");
+      warnings_.push_back(std::to_string(fp8) +
+                          " FP8 tensors and no scales: their values may need a factor that is not stored");
   }
 
   fs::path folder_;
@@ -131,7 +135,8 @@ std::string tensor_digest(const Checkpoint& checkpoint) {
   lines.reserve(checkpoint.tensors().size());
   for (const TensorInfo& tensor : checkpoint.tensors()) {
     std::string shape = "[";
-    for (size_t i = 0; i < tensor.shape.size(); ++i) shape += (i ? "," : "") + std::to_string(tensor.shape[i]);
+    for (size_t i = 0; i < tensor.shape.size(); ++i)
+      shape += (i ? "," : "") + std::to_string(tensor.shape[i]);
     lines.push_back(tensor.name + " " + tensor.dtype_text + " " + shape + "]\n");
   }
   std::sort(lines.begin(), lines.end());

@@ -81,8 +81,8 @@ void Config::set_row(std::string_view key, std::string value, std::string source
   rows.push_back({std::string(key), std::move(value), std::move(source)});
 }
 
-std::optional<int64_t> Config::get_optional_int(std::string_view key, std::optional<int64_t> fallback, int64_t least,
-                                                int64_t most) {
+std::optional<int64_t> Config::get_optional_int(std::string_view key, std::optional<int64_t> fallback,
+                                                int64_t least, int64_t most) {
   const auto at = root_.find(key);
   if (at == root_.end()) {
     if (fallback) set_row(key, std::to_string(*fallback), "default");
@@ -144,21 +144,23 @@ std::string Config::get_choice(std::string_view key, std::string fallback,
   return s;
 }
 
-double Config::get_misspelt(std::string_view key, std::string_view misspelt, double fallback, bool misspelt_counts) {
+double Config::get_misspelt(std::string_view key, std::string_view misspelt, double fallback,
+                            bool misspelt_counts) {
   const bool right = value(key) != nullptr, wrong = value(misspelt) != nullptr;
   if (right || !wrong) {
     const double d = get_positive(key, fallback);
     if (right && wrong && !(value(misspelt)->is_number() && value(misspelt)->get<double>() == d))
-      note(std::string(misspelt) + " " + found_text(*value(misspelt)) + " is overridden by " + std::string(key) + " " +
-           number_text(d));
+      note(std::string(misspelt) + " " + found_text(*value(misspelt)) + " is overridden by " +
+           std::string(key) + " " + number_text(d));
     return d;
   }
   const json& v = *value(misspelt);
-  if (!v.is_number() || !std::isfinite(v.get<double>()) || !(v.get<double>() > 0)) refuse(misspelt, v, "a number above 0");
+  if (!v.is_number() || !std::isfinite(v.get<double>()) || !(v.get<double>() > 0))
+    refuse(misspelt, v, "a number above 0");
   if (!misspelt_counts) {
     if (v.get<double>() != fallback)
-      warn(std::string(misspelt) + " " + found_text(v) + " has no effect in this code base (it reads " + std::string(key) +
-           "); " + number_text(fallback) + " counts");
+      warn(std::string(misspelt) + " " + found_text(v) + " has no effect in this code base (it reads " +
+           std::string(key) + "); " + number_text(fallback) + " counts");
     set_row(key, number_text(fallback), "default");
     return fallback;
   }
@@ -182,22 +184,28 @@ std::string Config::get_dtype() {
 
 RopeSettings Config::get_rope(double fallback_theta) {
   RopeSettings rope;
-  const json *parameters = value("rope_parameters"), *scaling = value("rope_scaling"), *top = value("rope_theta");
+  const json *parameters = value("rope_parameters"), *scaling = value("rope_scaling"),
+             *top = value("rope_theta");
   for (const auto& [key, v] : {std::pair{"rope_parameters", parameters}, std::pair{"rope_scaling", scaling}})
     if (v && !v->is_object()) refuse(key, *v, "an object or null");
   const auto number = [&](const json& v, const char* key) {
-    if (!v.is_number() || !std::isfinite(v.get<double>()) || !(v.get<double>() > 0)) refuse(key, v, "a number above 0");
+    if (!v.is_number() || !std::isfinite(v.get<double>()) || !(v.get<double>() > 0))
+      refuse(key, v, "a number above 0");
     return v.get<double>();
   };
-  const json* inner = parameters && parameters->contains("rope_theta") && !(*parameters)["rope_theta"].is_null()
-                          ? &(*parameters)["rope_theta"]
-                          : nullptr;
-  rope.theta = inner ? number(*inner, "rope_parameters.rope_theta") : top ? number(*top, "rope_theta") : fallback_theta;
+  const json* inner =
+      parameters && parameters->contains("rope_theta") && !(*parameters)["rope_theta"].is_null()
+          ? &(*parameters)["rope_theta"]
+          : nullptr;
+  rope.theta = inner ? number(*inner, "rope_parameters.rope_theta")
+               : top ? number(*top, "rope_theta")
+                     : fallback_theta;
   rope.theta_source = inner ? "rope_parameters.rope_theta" : top ? "rope_theta" : "default";
   if (inner && top && number(*top, "rope_theta") != rope.theta)
     warn("rope_theta " + found_text(*top) + " and rope_parameters.rope_theta " + found_text(*inner) +
          " differ: rope_parameters counts");
-  for (const auto& [key, v] : {std::pair{"rope_scaling", scaling}, std::pair{"rope_parameters", parameters}}) {
+  for (const auto& [key, v] :
+       {std::pair{"rope_scaling", scaling}, std::pair{"rope_parameters", parameters}}) {
     if (!v) continue;
     for (const char* type_key : {"type", "rope_type"}) {  // the newer spelling is read last and wins
       if (!v->contains(type_key)) continue;
@@ -209,7 +217,8 @@ RopeSettings Config::get_rope(double fallback_theta) {
     if (v->contains("factor") && !(*v)["factor"].is_null())
       rope.factor = number((*v)["factor"], "rope_scaling.factor");
   }
-  set_row("rope_theta", number_text(rope.theta), rope.theta_source == "rope_theta" ? "config.json" : rope.theta_source);
+  set_row("rope_theta", number_text(rope.theta),
+          rope.theta_source == "rope_theta" ? "config.json" : rope.theta_source);
   if (!rope.type_source.empty()) set_row("rope_type", rope.type, rope.type_source);
   return rope;
 }
@@ -218,14 +227,16 @@ bool Config::get_tied(bool class_default) {
   constexpr auto key = "tie_word_embeddings";
   const json* text_config = value("text_config");
   const json* nested = nullptr;
-  if (text_config && text_config->is_object() && text_config->contains(key) && !(*text_config)[key].is_null()) {
+  if (text_config && text_config->is_object() && text_config->contains(key) &&
+      !(*text_config)[key].is_null()) {
     nested = &(*text_config)[key];
     if (!nested->is_boolean()) refuse(std::string("text_config.") + key, *nested, "true or false");
   }
   if (value(key) || !nested) {
     const bool tied = get_bool(key, class_default);
     if (nested && nested->get<bool>() != tied)
-      warn(std::string(key) + " is " + bool_text(tied) + " but " + found_text(*nested) + " in text_config: the top level counts");
+      warn(std::string(key) + " is " + bool_text(tied) + " but " + found_text(*nested) +
+           " in text_config: the top level counts");
     return tied;
   }
   set_row(key, bool_text(nested->get<bool>()), "text_config");
@@ -236,13 +247,16 @@ bool Config::get_tied(bool class_default) {
 int64_t Config::get_head_dim(int64_t hidden, int64_t heads) {
   if (const auto given = get_optional_int("head_dim", std::nullopt)) return *given;
   if (hidden % heads)
-    throw Error({file_, "head_dim", "hidden size " + std::to_string(hidden) + " is no multiple of " + std::to_string(heads) +
-                 " heads", "a head_dim in the config, or a hidden size that the heads divide", ""});
+    throw Error(
+        {file_, "head_dim",
+         "hidden size " + std::to_string(hidden) + " is no multiple of " + std::to_string(heads) + " heads",
+         "a head_dim in the config, or a hidden size that the heads divide", ""});
   set_row("head_dim", std::to_string(hidden / heads), "rule: hidden / heads");
   return hidden / heads;
 }
 
-AttentionConfig Config::hybrid_entry(const json& entry, const std::string& where, int64_t hidden, bool read_use_rope) {
+AttentionConfig Config::hybrid_entry(const json& entry, const std::string& where, int64_t hidden,
+                                     bool read_use_rope) {
   const auto get = [&](const char* key) -> const json* {
     const auto at = entry.find(key);
     return at == entry.end() || at->is_null() ? nullptr : &*at;
@@ -281,16 +295,19 @@ AttentionConfig Config::hybrid_entry(const json& entry, const std::string& where
   const bool wants_rope = flag("use_rope", true);
   attention.use_rope = read_use_rope ? wants_rope : true;
   if (!read_use_rope && !wants_rope)
-    warn(where + ".use_rope false is ignored by the fla code base, which always applies RoPE in attention layers; choose "
-                 "flavour goombalab if the model was trained without it");
-  static const std::set<std::string> known = {"layers", "num_heads", "num_kv_heads", "qkv_bias", "window_size", "rope_theta",
-                                              "use_rope"};
+    warn(where +
+         ".use_rope false is ignored by the fla code base, which always applies RoPE in attention layers; "
+         "choose "
+         "flavour goombalab if the model was trained without it");
+  static const std::set<std::string> known = {"layers",      "num_heads",  "num_kv_heads", "qkv_bias",
+                                              "window_size", "rope_theta", "use_rope"};
   for (const auto& [key, v] : entry.items())
     if (!known.contains(key)) note(where + "." + printable(key) + " is not read by the model");
   return attention;
 }
 
-std::vector<std::optional<AttentionConfig>> Config::get_hybrid(int64_t hidden, int64_t layers, bool read_use_rope) {
+std::vector<std::optional<AttentionConfig>> Config::get_hybrid(int64_t hidden, int64_t layers,
+                                                               bool read_use_rope) {
   std::vector<std::optional<AttentionConfig>> mixers{size_t(layers)};
   const json* attn = value("attn");
   if (!attn) {
@@ -317,7 +334,8 @@ std::vector<std::optional<AttentionConfig>> Config::get_hybrid(int64_t hidden, i
         refuse(place, list[j], "a layer from 0 to " + std::to_string(layers - 1));
       std::string& owner = taken[size_t(*n)];
       if (!owner.empty())
-        throw Error({file_, place, "layer " + std::to_string(*n) + " is listed already at " + owner, "each layer once", ""});
+        throw Error({file_, place, "layer " + std::to_string(*n) + " is listed already at " + owner,
+                     "each layer once", ""});
       owner = place;
       mixers[size_t(*n)] = attention;
       listed += (listed.empty() ? "" : ", ") + std::to_string(*n);
@@ -337,9 +355,10 @@ std::string require_model_type(const Config& config, const std::vector<std::stri
   std::string list;
   for (const auto& type : known) list += (list.empty() ? "" : ", ") + type;
   const json* type = config.value("model_type");
-  if (!type || !type->is_string() || std::find(known.begin(), known.end(), type->get<std::string>()) == known.end())
-    throw Error({config.file(), "model_type", type ? found_text(*type) + " is not known" : "missing", "one of: " + list,
-                 "Its tensors can be listed, but the model cannot be run."});
+  if (!type || !type->is_string() ||
+      std::find(known.begin(), known.end(), type->get<std::string>()) == known.end())
+    throw Error({config.file(), "model_type", type ? found_text(*type) + " is not known" : "missing",
+                 "one of: " + list, "Its tensors can be listed, but the model cannot be run."});
   return type->get<std::string>();
 }
 

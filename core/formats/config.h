@@ -1,4 +1,5 @@
-// Typed access to config.json with the provenance of every value (spec: model-zoo 1.9, bad-inputs B23-B28). No weights here.
+// Typed access to config.json with the provenance of every value (spec: model-zoo 1.9, bad-inputs B23-B28).
+// No weights here.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,8 @@
 
 namespace slotscope::formats {
 
-// One effective value and where it came from: "config.json", "default", "exapnd_k", "text_config", "weights", "rule" ...
+// One effective value and where it came from: "config.json", "default", "exapnd_k", "text_config", "weights",
+// "rule" ...
 struct ConfigRow {
   std::string key, value, source;
 };
@@ -45,23 +47,27 @@ class Config {
 
   const nlohmann::json& root() const { return root_; }
   const std::string& file() const { return file_; }
-  bool has(std::string_view key) const;             // present, null included
+  bool has(std::string_view key) const;                     // present, null included
   const nlohmann::json* value(std::string_view key) const;  // null pointer when absent or null
 
-  // Value of `key`, else `fallback` when the key is absent or null. Each adds one row. Throw Error (file, key, found, expected)
-  // for another JSON type or a value outside the range.
+  // Value of `key`, else `fallback` when the key is absent or null. Each adds one row. Throw Error (file,
+  // key, found, expected) for another JSON type or a value outside the range.
   int64_t get_int(std::string_view key, int64_t fallback, int64_t least = 1, int64_t most = int64_t(1) << 40);
-  double get_double(std::string_view key, double fallback);             // finite
-  double get_positive(std::string_view key, double fallback);           // finite, > 0
+  double get_double(std::string_view key, double fallback);    // finite
+  double get_positive(std::string_view key, double fallback);  // finite, > 0
   bool get_bool(std::string_view key, bool fallback);
   std::string get_string(std::string_view key, std::string fallback);
-  std::string get_choice(std::string_view key, std::string fallback, std::initializer_list<std::string_view> choices);
-  // Absent -> fallback; null -> nothing (the caller has a rule and tells it with set_row). Adds a row unless it returns nothing.
-  std::optional<int64_t> get_optional_int(std::string_view key, std::optional<int64_t> fallback, int64_t least = 1,
-                                          int64_t most = int64_t(1) << 40);
+  std::string get_choice(std::string_view key, std::string fallback,
+                         std::initializer_list<std::string_view> choices);
+  // Absent -> fallback; null -> nothing (the caller has a rule and tells it with set_row). Adds a row unless
+  // it returns nothing.
+  std::optional<int64_t> get_optional_int(std::string_view key, std::optional<int64_t> fallback,
+                                          int64_t least = 1, int64_t most = int64_t(1) << 40);
 
-  // B23: `key`, else its misspelling (with a note), else the fallback. `misspelt_counts` false: the misspelling has no effect.
-  double get_misspelt(std::string_view key, std::string_view misspelt, double fallback, bool misspelt_counts = true);
+  // B23: `key`, else its misspelling (with a note), else the fallback. `misspelt_counts` false: the
+  // misspelling has no effect.
+  double get_misspelt(std::string_view key, std::string_view misspelt, double fallback,
+                      bool misspelt_counts = true);
   // B24: dtype, else torch_dtype, else "" ; conflict is a warning.
   std::string get_dtype();
   // B24: rope_parameters.rope_theta, else rope_theta, else the fallback; conflict is a warning.
@@ -70,8 +76,9 @@ class Config {
   bool get_tied(bool class_default);
   // B26: head_dim when given, else hidden / heads; Error when that does not divide.
   int64_t get_head_dim(int64_t hidden, int64_t heads);
-  // B28, model-zoo 1.10: `attn` as null, dict or list of dicts -> one entry per layer. Errors name attn[i].layers[j].
-  // `read_use_rope`: goombalab reads attn.use_rope (default true); fla always applies RoPE and gets a warning for false.
+  // B28, model-zoo 1.10: `attn` as null, dict or list of dicts -> one entry per layer. Errors name
+  // attn[i].layers[j]. `read_use_rope`: goombalab reads attn.use_rope (default true); fla always applies RoPE
+  // and gets a warning for false.
   std::vector<std::optional<AttentionConfig>> get_hybrid(int64_t hidden, int64_t layers, bool read_use_rope);
 
   // Replaces the row of `key` or appends one.
@@ -84,7 +91,8 @@ class Config {
 
  private:
   [[noreturn]] void refuse(std::string_view key, const nlohmann::json& found, std::string expected) const;
-  AttentionConfig hybrid_entry(const nlohmann::json& entry, const std::string& where, int64_t hidden, bool read_use_rope);
+  AttentionConfig hybrid_entry(const nlohmann::json& entry, const std::string& where, int64_t hidden,
+                               bool read_use_rope);
 
   nlohmann::json root_;
   std::string file_;
@@ -97,6 +105,6 @@ int64_t gated_mlp_width(int64_t hidden, double ratio);
 std::string require_model_type(const Config& config, const std::vector<std::string>& known);
 
 std::string shape_text(const std::vector<int64_t>& shape);  // "[4, 32]"
-std::string number_text(double value);                       // shortest text that reads back: "0.5", "1e-06"
+std::string number_text(double value);                      // shortest text that reads back: "0.5", "1e-06"
 
 }  // namespace slotscope::formats

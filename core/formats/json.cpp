@@ -21,7 +21,8 @@ std::string key_path(const std::vector<std::string>& keys, const std::string& la
   return path + printable(last);
 }
 
-// Builds the document; nlohmann's own builder keeps the last of doubled keys silently and knows no depth limit.
+// Builds the document; nlohmann's own builder keeps the last of doubled keys silently and knows no depth
+// limit.
 class Builder : public nlohmann::json_sax<json> {
  public:
   Builder(const JsonOptions& options, const std::vector<std::pair<size_t, double>>& nonfinite)
@@ -35,7 +36,8 @@ class Builder : public nlohmann::json_sax<json> {
   bool binary(binary_t&) override { return false; }
   bool string(string_t& v) override {
     const size_t ordinal = strings_++;
-    if (next_ < nonfinite_.size() && nonfinite_[next_].first == ordinal) return add(nonfinite_[next_++].second);
+    if (next_ < nonfinite_.size() && nonfinite_[next_].first == ordinal)
+      return add(nonfinite_[next_++].second);
     return add(std::move(v));
   }
   bool key(string_t& v) override {
@@ -54,13 +56,16 @@ class Builder : public nlohmann::json_sax<json> {
   bool end_array() override { return close(); }
   bool parse_error(size_t position, const std::string&, const nlohmann::detail::exception& e) override {
     std::string reason = e.what();
-    // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error ..." -> from "syntax error"
+    // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error ..." -> from "syntax
+    // error"
     for (const char* mark : {": syntax error ", "syntax error "})
       if (const auto at = reason.find(mark); at != std::string::npos) {
         reason = reason.substr(at + std::string_view(mark).size());
         break;
       }
-    return fail("not valid JSON at byte " + std::to_string(position ? position - 1 : 0) + ": " + printable(reason, 200), "", "");
+    return fail("not valid JSON at byte " + std::to_string(position ? position - 1 : 0) + ": " +
+                    printable(reason, 200),
+                "", "");
   }
 
   json root;
@@ -155,7 +160,8 @@ std::string replace_nonfinite(std::string_view text, std::vector<std::pair<size_
       while (end < text.size() && is_number_char(text[end])) ++end;
       double value = 0;
       const auto parsed = std::from_chars(text.data() + i, text.data() + end, value);
-      // from_chars reports under- and overflow alike: only a positive exponent (or hundreds of digits) overflows.
+      // from_chars reports under- and overflow alike: only a positive exponent (or hundreds of digits)
+      // overflows.
       if (parsed.ec == std::errc::result_out_of_range && parsed.ptr == text.data() + end &&
           std::isinf(std::strtod(std::string(text.substr(i, end - i)).c_str(), nullptr)))
         put(i, end - i, text[i] == '-' ? -infinity : infinity);
@@ -171,7 +177,8 @@ void require_utf8(std::string_view text, const std::string& file, const std::str
   const size_t at = first_invalid_utf8(text);
   if (at == kValidUtf8) return;
   char found[80];
-  std::snprintf(found, sizeof found, "invalid UTF-8 at byte %zu (0x%02x)", at, static_cast<unsigned char>(text[at]));
+  std::snprintf(found, sizeof found, "invalid UTF-8 at byte %zu (0x%02x)", at,
+                static_cast<unsigned char>(text[at]));
   throw Error({file, item, found, "UTF-8 text", ""});
 }
 

@@ -14,9 +14,11 @@
 namespace slotscope::formats {
 
 MappedFile::MappedFile(std::filesystem::path path) : path_(std::move(path)) {
-  descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // O_NONBLOCK: a pipe must not hang us
+  descriptor_ =
+      ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // O_NONBLOCK: a pipe must not hang us
   if (descriptor_ < 0)
-    throw Error({path_.string(), "", std::string("cannot be opened: ") + std::strerror(errno), "a readable file", ""});
+    throw Error({path_.string(), "", std::string("cannot be opened: ") + std::strerror(errno),
+                 "a readable file", ""});
   struct stat info {};
   if (::fstat(descriptor_, &info) != 0 || !S_ISREG(info.st_mode)) {
     ::close(descriptor_);
@@ -29,8 +31,8 @@ MappedFile::MappedFile(std::filesystem::path path) : path_(std::move(path)) {
   if (map == MAP_FAILED) {
     const int reason = errno;
     ::close(descriptor_);
-    throw Error({path_.string(), "", std::string("cannot be mapped: ") + std::strerror(reason), "a file that can be mapped",
-                 "Copy it to a local disk."});
+    throw Error({path_.string(), "", std::string("cannot be mapped: ") + std::strerror(reason),
+                 "a file that can be mapped", "Copy it to a local disk."});
   }
   map_ = static_cast<const std::byte*>(map);
 }
@@ -46,9 +48,11 @@ std::string MappedFile::read(uint64_t offset, uint64_t count) const {
   std::string out(count, '\0');
   uint64_t done = 0;
   while (done < count) {  // one call returns at most 2,147,479,552 bytes on Linux
-    const ssize_t n = ::pread(descriptor_, out.data() + done, std::min<uint64_t>(count - done, 1u << 30), off_t(offset + done));
+    const ssize_t n = ::pread(descriptor_, out.data() + done, std::min<uint64_t>(count - done, 1u << 30),
+                              off_t(offset + done));
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) throw Error({path_.string(), "", std::string("cannot be read: ") + std::strerror(errno), "", ""});
+    if (n < 0)
+      throw Error({path_.string(), "", std::string("cannot be read: ") + std::strerror(errno), "", ""});
     if (n == 0) break;
     done += uint64_t(n);
   }
@@ -58,12 +62,15 @@ std::string MappedFile::read(uint64_t offset, uint64_t count) const {
 
 std::span<const std::byte> MappedFile::bytes(uint64_t offset, uint64_t count) const {
   if (offset > size_ || count > size_ - offset)
-    throw Error({path_.string(), "", "bytes " + std::to_string(offset) + " to " + std::to_string(offset + count),
+    throw Error({path_.string(), "",
+                 "bytes " + std::to_string(offset) + " to " + std::to_string(offset + count),
                  "a range inside its " + std::to_string(size_) + " bytes", ""});
   struct stat info {};
   if (::fstat(descriptor_, &info) != 0 || uint64_t(info.st_size) < offset + count)
-    throw Error({path_.string(), "", "the file shrank to " + std::to_string(uint64_t(info.st_size)) + " bytes while it was open",
-                 "its " + std::to_string(size_) + " bytes", "Do not overwrite a checkpoint in use; open it again."});
+    throw Error({path_.string(), "",
+                 "the file shrank to " + std::to_string(uint64_t(info.st_size)) + " bytes while it was open",
+                 "its " + std::to_string(size_) + " bytes",
+                 "Do not overwrite a checkpoint in use; open it again."});
   return {map_ + offset, size_t(count)};
 }
 

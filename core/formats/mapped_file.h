@@ -19,7 +19,8 @@ class MappedFile {
 
   const std::filesystem::path& path() const { return path_; }
   uint64_t size() const { return size_; }  // when it was opened
-  // Bytes [offset, offset + count) copied; stops at the end of the file. `count` is first limited by the file's size.
+  // Bytes [offset, offset + count) copied; stops at the end of the file. `count` is first limited by the
+  // file's size.
   std::string read(uint64_t offset, uint64_t count) const;
   // The mapped bytes [offset, offset + count). Throws Error when the range is outside the file or the file
   // is shorter now than when it was opened: touching such a page would end the program.

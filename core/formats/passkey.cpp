@@ -19,10 +19,13 @@ constexpr int64_t kMaxLength = 1 << 24;
 constexpr uint64_t kMaxHaystackBytes = 1ull << 30;
 
 constexpr std::string_view kNeedleHead = " The password is ", kNeedleTail = ". Remember it. ";
-std::string needle_text(const std::string& key) { return std::string(kNeedleHead) + key + std::string(kNeedleTail); }
+std::string needle_text(const std::string& key) {
+  return std::string(kNeedleHead) + key + std::string(kNeedleTail);
+}
 
 [[noreturn]] void refuse(std::string item, std::string found, std::string expected, std::string advice = "") {
-  throw Error({"", std::move(item), std::move(found), std::move(expected), std::move(advice)}, Error::Kind::usage);
+  throw Error({"", std::move(item), std::move(found), std::move(expected), std::move(advice)},
+              Error::Kind::usage);
 }
 
 // Independent draws: choosing one option by hand leaves the others as the seed gives them.
@@ -75,7 +78,8 @@ std::string haystack_source(const std::string& haystack) {
 // Bytes of the part that ends after `count` characters.
 size_t prefix_bytes(std::string_view text, uint64_t count) {
   size_t at = 0;
-  for (; count > 0 && at < text.size(); --count) at += size_t(utf8_length(static_cast<unsigned char>(text[at])));
+  for (; count > 0 && at < text.size(); --count)
+    at += size_t(utf8_length(static_cast<unsigned char>(text[at])));
   return std::min(at, text.size());
 }
 
@@ -97,7 +101,8 @@ class PasskeyBuilder {
     Layout l;
     std::string hay = hay_.take(characters) + std::string(filler);
     const uint64_t total = characters + filler.size();  // filler is ASCII
-    // A drawn place is a fraction of the 0..total places, so that it moves little while the length is being fitted.
+    // A drawn place is a fraction of the 0..total places, so that it moves little while the length is being
+    // fitted.
     const double draw = double(stream(options_.seed, 3).next() >> 11) * 0x1p-53;  // [0, 1)
     const double place = options_.depth < 0 ? draw * double(total + 1) : options_.depth * double(total) + 0.5;
     const uint64_t before = std::min(total, uint64_t(std::floor(place)));
@@ -110,16 +115,20 @@ class PasskeyBuilder {
     l.text = hay.insert(l.needle, needle) + std::string(kQuery);
     return l;
   }
-  int64_t tokens(const Layout& l) const { return int64_t(tokenizer_.encode(l.text, options_.add_special).ids.size()); }
+  int64_t tokens(const Layout& l) const {
+    return int64_t(tokenizer_.encode(l.text, options_.add_special).ids.size());
+  }
 
-  // The largest haystack that is not too long, then ASCII characters until the count is exact. For a vocabulary of bytes the
-  // first guess is right. More text can be fewer tokens where tokens grow over the seams, so the count is always checked.
+  // The largest haystack that is not too long, then ASCII characters until the count is exact. For a
+  // vocabulary of bytes the first guess is right. More text can be fewer tokens where tokens grow over the
+  // seams, so the count is always checked.
   Layout fit() const {
     const Layout empty = layout(0, "");
     const int64_t least = tokens(empty);
     if (options_.length < least)
       refuse("--length", std::to_string(options_.length),
-             "at least " + std::to_string(least) + " tokens for the needle and the question", "Choose a longer prompt.");
+             "at least " + std::to_string(least) + " tokens for the needle and the question",
+             "Choose a longer prompt.");
     int64_t low = 0, low_count = least, high = -1;  // tokens(low) <= length < tokens(high)
     if (low_count == options_.length) return empty;
     int64_t guess = options_.length - least;
@@ -132,7 +141,9 @@ class PasskeyBuilder {
       else
         high = guess;
       if (high < 0) {
-        guess = std::min<int64_t>(kMaxLength * 8, low + std::max<int64_t>(1, (options_.length - count) * (low + 1) / std::max<int64_t>(1, count)));
+        guess = std::min<int64_t>(
+            kMaxLength * 8,
+            low + std::max<int64_t>(1, (options_.length - count) * (low + 1) / std::max<int64_t>(1, count)));
         if (guess == low) break;
       } else {
         guess = low + (high - low) / 2;
@@ -147,8 +158,10 @@ class PasskeyBuilder {
           filler += unit;
         }
       }
-    refuse("--length", std::to_string(options_.length) + " tokens cannot be hit exactly with this tokenizer and haystack",
-           "a length that the text can have", "Try a length nearby; " + std::to_string(low_count) + " is possible.");
+    refuse("--length",
+           std::to_string(options_.length) + " tokens cannot be hit exactly with this tokenizer and haystack",
+           "a length that the text can have",
+           "Try a length nearby; " + std::to_string(low_count) + " is possible.");
   }
   const std::string& key() const { return key_; }
 
@@ -173,9 +186,11 @@ Span token_span(const Encoding& encoding, std::string name, size_t begin, size_t
   return span;
 }
 
-// What the model should continue with: the ids that follow the prompt when the key is written behind it, if the seam is clean.
-std::vector<int32_t> answer_ids(const Tokenizer& tokenizer, const std::string& text, const std::vector<int32_t>& prompt,
-                                const std::string& key, bool add_special) {
+// What the model should continue with: the ids that follow the prompt when the key is written behind it, if
+// the seam is clean.
+std::vector<int32_t> answer_ids(const Tokenizer& tokenizer, const std::string& text,
+                                const std::vector<int32_t>& prompt, const std::string& key,
+                                bool add_special) {
   const std::vector<int32_t> whole = tokenizer.encode(text + key, add_special).ids;
   if (whole.size() > prompt.size() && std::equal(prompt.begin(), prompt.end(), whole.begin()))
     return {whole.begin() + long(prompt.size()), whole.end()};
@@ -185,10 +200,13 @@ std::vector<int32_t> answer_ids(const Tokenizer& tokenizer, const std::string& t
 void check_options(const PasskeyOptions& options) {
   if (options.length < 1 || options.length > kMaxLength)
     refuse("--length", std::to_string(options.length), "1 to " + thousands(uint64_t(kMaxLength)) + " tokens");
-  if (std::isnan(options.depth) || options.depth > 1) refuse("--depth", number_text(options.depth), "a number from 0 to 1");
+  if (std::isnan(options.depth) || options.depth > 1)
+    refuse("--depth", number_text(options.depth), "a number from 0 to 1");
   if (!options.key.empty()) {
-    if (first_invalid_utf8(options.key) != kValidUtf8) refuse("--key", printable(options.key, 40), "UTF-8 text");
-    if (options.key.size() > 256) refuse("--key", std::to_string(options.key.size()) + " bytes", "at most 256");
+    if (first_invalid_utf8(options.key) != kValidUtf8)
+      refuse("--key", printable(options.key, 40), "UTF-8 text");
+    if (options.key.size() > 256)
+      refuse("--key", std::to_string(options.key.size()) + " bytes", "at most 256");
   }
 }
 
@@ -211,7 +229,8 @@ Prompt make_passkey(const Tokenizer& tokenizer, const PasskeyOptions& options) {
       token_span(encoding, "query", layout.query, layout.text.size()),
   };
   prompt.roles.assign(prompt.ids.size(), 0);
-  std::fill(prompt.roles.begin() + prompt.spans[1].begin, prompt.roles.begin() + prompt.spans[1].end, uint8_t(1));
+  std::fill(prompt.roles.begin() + prompt.spans[1].begin, prompt.roles.begin() + prompt.spans[1].end,
+            uint8_t(1));
   prompt.has_answer = true;
   prompt.answer = layout.key_text;
   prompt.answer_ids = answer_ids(tokenizer, layout.text, prompt.ids, layout.key_text, options.add_special);

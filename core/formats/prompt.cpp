@@ -16,14 +16,16 @@ namespace {
 constexpr uint64_t kMaxIdsFileBytes = 1ull << 30;
 
 std::vector<int32_t> read_ids(const json& list, const std::string& file, const std::string& where) {
-  if (list.empty()) throw Error({file, where.empty() ? "ids" : where, "an empty list", "at least one token id", ""});
+  if (list.empty())
+    throw Error({file, where.empty() ? "ids" : where, "an empty list", "at least one token id", ""});
   std::vector<int32_t> ids;
   ids.reserve(list.size());
   for (size_t i = 0; i < list.size(); ++i) {
     const json& n = list[i];
     if (!n.is_number_unsigned() || n.get<uint64_t>() > 0x7FFFFFFF)
       throw Error({file, where + "[" + std::to_string(i) + "]",
-                   n.is_structured() ? n.type_name() : printable(n.dump(-1, ' ', false, json::error_handler_t::replace), 40),
+                   n.is_structured() ? n.type_name()
+                                     : printable(n.dump(-1, ' ', false, json::error_handler_t::replace), 40),
                    "a token id: a whole number from 0 to 2147483647", ""});
     ids.push_back(n.get<int32_t>());
   }
@@ -47,7 +49,8 @@ Prompt prompt_from_text(const Tokenizer& tokenizer, std::string text, std::strin
 Prompt prompt_from_ids(std::vector<int32_t> ids, std::string name) {
   for (size_t i = 0; i < ids.size(); ++i)
     if (ids[i] < 0)
-      throw Error({"", "ids[" + std::to_string(i) + "]", std::to_string(ids[i]), "a token id from 0", ""}, Error::Kind::usage);
+      throw Error({"", "ids[" + std::to_string(i) + "]", std::to_string(ids[i]), "a token id from 0", ""},
+                  Error::Kind::usage);
   Prompt prompt;
   prompt.name = std::move(name);
   prompt.roles.assign(ids.size(), 0);
@@ -57,7 +60,8 @@ Prompt prompt_from_ids(std::vector<int32_t> ids, std::string name) {
 
 std::vector<Prompt> prompts_from_ids_file(const std::string& path) {
   const json root = parse_json(read_text_file(path, kMaxIdsFileBytes), {.file = path});
-  if (!root.is_array()) throw Error({path, "", root.type_name(), "a JSON array of token ids, or of arrays of them", ""});
+  if (!root.is_array())
+    throw Error({path, "", root.type_name(), "a JSON array of token ids, or of arrays of them", ""});
   const std::string name = std::filesystem::path(path).filename().string();
   std::vector<Prompt> prompts;
   if (root.empty() || !root[0].is_array()) {
@@ -67,7 +71,8 @@ std::vector<Prompt> prompts_from_ids_file(const std::string& path) {
   for (size_t i = 0; i < root.size(); ++i) {
     const std::string where = "[" + std::to_string(i) + "]";
     if (!root[i].is_array())
-      throw Error({path, where, root[i].type_name(), "an array of token ids, like the entries before it", ""});
+      throw Error(
+          {path, where, root[i].type_name(), "an array of token ids, like the entries before it", ""});
     prompts.push_back(prompt_from_ids(read_ids(root[i], path, where), name + " " + where));
   }
   return prompts;

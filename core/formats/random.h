@@ -1,5 +1,5 @@
-// Random numbers that are the same on every platform and in every version: SplitMix64 (Steele, Lea, Flood 2014), no
-// standard-library distribution.
+// Random numbers that are the same on every platform and in every version: SplitMix64 (Steele, Lea, Flood
+// 2014), no standard-library distribution.
 #pragma once
 
 #include <cstdint>

@@ -6,8 +6,9 @@
 
 namespace slotscope::formats {
 
-// All expected tensors are there with these shapes and a floating dtype, and no others but ignorable ones. Adds notes on the
-// stored dtypes of A_log and dt_bias (R13). Throws Error naming the tensor, the found and the expected shape.
+// All expected tensors are there with these shapes and a floating dtype, and no others but ignorable ones.
+// Adds notes on the stored dtypes of A_log and dt_bias (R13). Throws Error naming the tensor, the found and
+// the expected shape.
 void check_raven_tensors(const Checkpoint& checkpoint, RavenConfig& config);
 
 }  // namespace slotscope::formats

@@ -17,7 +17,9 @@ bool RavenConfig::hybrid() const {
   return std::any_of(attention.begin(), attention.end(), [](const auto& a) { return a.has_value(); });
 }
 
-std::string RavenConfig::layer_prefix(int64_t layer) const { return prefix + "layers." + std::to_string(layer) + "."; }
+std::string RavenConfig::layer_prefix(int64_t layer) const {
+  return prefix + "layers." + std::to_string(layer) + ".";
+}
 
 namespace {
 
@@ -31,7 +33,8 @@ class RavenReader {
     if (!choice_.empty() && choice_ != "fla" && choice_ != "goombalab")
       throw Error({"", "--flavour", choice_, "fla or goombalab", ""}, Error::Kind::usage);
     if (checkpoint_.tensors().empty())
-      throw Error({checkpoint_.folder().string(), "", "no weights", "the tensors of the model", "Download the weights."});
+      throw Error({checkpoint_.folder().string(), "", "no weights", "the tensors of the model",
+                   "Download the weights."});
     refuse_unsupported();
     read_sizes();
     find_prefix();
@@ -50,7 +53,8 @@ class RavenReader {
   }
 
  private:
-  [[noreturn]] void refuse(std::string item, std::string found, std::string expected, std::string advice = "") const {
+  [[noreturn]] void refuse(std::string item, std::string found, std::string expected,
+                           std::string advice = "") const {
     throw Error({cfg_.file(), std::move(item), std::move(found), std::move(expected), std::move(advice)});
   }
 
@@ -90,7 +94,8 @@ class RavenReader {
       cfg_.set_row("num_kv_heads", std::to_string(r_.heads), "rule: num_heads");
     }
     if (r_.heads % r_.kv_heads)
-      refuse("num_kv_heads", std::to_string(r_.kv_heads), "a divisor of num_heads " + std::to_string(r_.heads));
+      refuse("num_kv_heads", std::to_string(r_.kv_heads),
+             "a divisor of num_heads " + std::to_string(r_.heads));
     r_.output_gate = cfg_.get_bool("use_output_gate", false);
     r_.elementwise_affine = cfg_.get_bool("elementwise_affine", true);
   }
@@ -138,7 +143,8 @@ class RavenReader {
     } else if (grouped) {
       set(Flavour::fla, "fewer kv heads than heads work only in fla");
     } else if (wide) {
-      set(Flavour::fla, "value width " + std::to_string(value_width) + " differs from hidden size " + std::to_string(r_.hidden_size));
+      set(Flavour::fla, "value width " + std::to_string(value_width) + " differs from hidden size " +
+                            std::to_string(r_.hidden_size));
     } else {
       guessed = true;
       set(Flavour::fla, "guessed: neither keys nor shapes tell the code bases apart");
@@ -164,16 +170,19 @@ class RavenReader {
     const bool rows_of_groups = router_rows > 0 && router_rows == r_.kv_heads * slots;
     const bool rows_of_heads = router_rows > 0 && router_rows == r_.heads * slots;
     if (r_.flavour == Flavour::goombalab && choice_.empty() && rows_of_groups) {
-      cfg_.warn(r_.flavour_reason + ", but r_proj has one router per kv head, as only fla makes it: read as fla");
+      cfg_.warn(r_.flavour_reason +
+                ", but r_proj has one router per kv head, as only fla makes it: read as fla");
       r_.flavour = Flavour::fla;
       r_.flavour_reason = "r_proj has " + std::to_string(router_rows) + " rows, one router per kv head";
       return;
     }
     if (r_.flavour == Flavour::goombalab || rows_of_heads)
-      refuse("num_kv_heads", std::to_string(r_.kv_heads) + " of " + std::to_string(r_.heads) + " heads" +
-                                 (router_rows ? ", r_proj with " + std::to_string(router_rows) + " rows" : ""),
+      refuse("num_kv_heads",
+             std::to_string(r_.kv_heads) + " of " + std::to_string(r_.heads) + " heads" +
+                 (router_rows ? ", r_proj with " + std::to_string(router_rows) + " rows" : ""),
              "num_kv_heads = num_heads in the goombalab code, whose grouped heads are broken",
-             rows_of_groups ? "Its tensors have the shapes of fla: choose flavour fla." : "This model cannot be run.");
+             rows_of_groups ? "Its tensors have the shapes of fla: choose flavour fla."
+                            : "This model cannot be run.");
   }
 
   void check_norm_width(bool wide, int64_t value_width) {
@@ -187,34 +196,40 @@ class RavenReader {
       r_.flavour_reason = "g_norm has the value width " + std::to_string(value_width);
       return;
     }
-    throw Error({checkpoint_.folder().string(),
-                 "tensor '" + (layer < 0 ? std::string("g_norm.weight") : r_.layer_prefix(layer) + "attn.g_norm.weight") + "'",
-                 "value width " + std::to_string(value_width) + " without output gate",
-                 "hidden size " + std::to_string(r_.hidden_size) + " in the goombalab code, whose g_norm has that width",
-                 fits ? "Its tensors have the shapes of fla: choose flavour fla." : ""});
+    throw Error(
+        {checkpoint_.folder().string(),
+         "tensor '" +
+             (layer < 0 ? std::string("g_norm.weight") : r_.layer_prefix(layer) + "attn.g_norm.weight") + "'",
+         "value width " + std::to_string(value_width) + " without output gate",
+         "hidden size " + std::to_string(r_.hidden_size) +
+             " in the goombalab code, whose g_norm has that width",
+         fits ? "Its tensors have the shapes of fla: choose flavour fla." : ""});
   }
 
   // expand_k and expand_v; where q_proj or v_proj disagree with them the weights decide (B23).
-  int64_t read_width(const char* key, const char* misspelt, const char* projection, int64_t heads_of_projection, const char* name) {
+  int64_t read_width(const char* key, const char* misspelt, const char* projection,
+                     int64_t heads_of_projection, const char* name) {
     const double expand = cfg_.get_misspelt(key, misspelt, 1, r_.flavour == Flavour::goombalab);
     const double product = double(r_.hidden_size) * expand;
     if (product > double(1 << 24)) refuse(key, number_text(expand), "a smaller factor");
     const auto width = int64_t(product);
     if (double(width) != product)
-      cfg_.warn(std::string(key) + ": hidden_size x " + number_text(expand) + " = " + number_text(product) + " is cut to " +
-                std::to_string(width));
+      cfg_.warn(std::string(key) + ": hidden_size x " + number_text(expand) + " = " + number_text(product) +
+                " is cut to " + std::to_string(width));
     const std::string tensor_name = std::string("attn.") + projection + ".weight";
     const int64_t rows = axis(tensor_name, 0), expected = width / r_.heads * heads_of_projection;
     if (rows != 0 && rows % heads_of_projection == 0 && rows != expected) {
-      cfg_.warn(std::string(projection) + " has " + std::to_string(rows) + " rows, " + key + " " + number_text(expand) + " gives " +
-                std::to_string(expected) + ": the weights decide, " + name + " = " + std::to_string(rows / heads_of_projection));
+      cfg_.warn(std::string(projection) + " has " + std::to_string(rows) + " rows, " + key + " " +
+                number_text(expand) + " gives " + std::to_string(expected) + ": the weights decide, " + name +
+                " = " + std::to_string(rows / heads_of_projection));
       cfg_.set_row(name, std::to_string(rows / heads_of_projection), "weights");
       return rows / heads_of_projection;
     }
     if (width < r_.heads || width % r_.heads)
       refuse(key, "hidden_size x " + number_text(expand) + " = " + std::to_string(width),
              "a multiple of num_heads " + std::to_string(r_.heads));
-    cfg_.set_row(name, std::to_string(width / r_.heads), std::string("rule: hidden_size x ") + key + " / num_heads");
+    cfg_.set_row(name, std::to_string(width / r_.heads),
+                 std::string("rule: hidden_size x ") + key + " / num_heads");
     return width / r_.heads;
   }
 
@@ -238,31 +253,36 @@ class RavenReader {
       cfg_.set_row("topk", std::to_string(r_.topk), "rule: number of slots");
     }
     if (fla) {
-      r_.router_score = cfg_.get_choice("router_score", "sigmoid", {"sigmoid", "softmax"}) == "sigmoid" ? RouterScore::sigmoid
-                                                                                                       : RouterScore::softmax;
+      r_.router_score = cfg_.get_choice("router_score", "sigmoid", {"sigmoid", "softmax"}) == "sigmoid"
+                            ? RouterScore::sigmoid
+                            : RouterScore::softmax;
     } else {
       const std::string score = cfg_.get_string("router_score", "sigmoid");
       r_.router_score = score == "sigmoid" ? RouterScore::sigmoid : RouterScore::softmax;
       if (score != "sigmoid" && score != "softmax")
         cfg_.warn("router_score \"" + printable(score, 40) + "\" counts as softmax in the goombalab code");
     }
-    r_.router_type = cfg_.get_choice("router_type", "lin", {"lin", "mlp"}) == "lin" ? RouterType::lin : RouterType::mlp;
+    r_.router_type =
+        cfg_.get_choice("router_type", "lin", {"lin", "mlp"}) == "lin" ? RouterType::lin : RouterType::mlp;
     r_.bias_rmm = cfg_.get_bool("bias_rmm", false);
-    if (cfg_.get_bool("add_gumbel_noise", true)) cfg_.note("add_gumbel_noise acts in training only: no noise here");  // R10
+    if (cfg_.get_bool("add_gumbel_noise", true))
+      cfg_.note("add_gumbel_noise acts in training only: no noise here");  // R10
   }
 
   void read_mixer() {
     const bool fla = r_.flavour == Flavour::fla;
     const std::string map = cfg_.get_choice("feature_map", "swish", {"swish", "relu", "t2r"});
     r_.feature_map = map == "swish" ? FeatureMap::swish : map == "relu" ? FeatureMap::relu : FeatureMap::t2r;
-    r_.decay_type = cfg_.get_choice("decay_type", "Mamba2", {"Mamba2", "GLA"}) == "GLA" ? DecayType::gla : DecayType::mamba2;
+    r_.decay_type = cfg_.get_choice("decay_type", "Mamba2", {"Mamba2", "GLA"}) == "GLA" ? DecayType::gla
+                                                                                        : DecayType::mamba2;
     r_.tau = cfg_.get_positive("gate_logit_normalizer", 8);
     cfg_.get_choice("hidden_act", "swish", {"swish", "silu"});
     r_.norm_eps = cfg_.get_positive("norm_eps", 1e-6);
     r_.eps_o = r_.norm_eps;
     r_.eps_g = fla ? r_.norm_eps : 1e-5;  // R1: the goombalab code calls the fused norm without an epsilon
     r_.o_norm_affine = fla ? r_.elementwise_affine : true;
-    if (!r_.output_gate) cfg_.set_row("g_norm eps", number_text(r_.eps_g), fla ? "norm_eps" : "rule: goombalab");
+    if (!r_.output_gate)
+      cfg_.set_row("g_norm eps", number_text(r_.eps_g), fla ? "norm_eps" : "rule: goombalab");
     if (fla)
       r_.use_rope = cfg_.get_bool("use_rope", false);
     else if (const json* rope = cfg_.value("use_rope"); rope && *rope != false)
@@ -272,7 +292,8 @@ class RavenReader {
   void read_hybrid() {
     const bool fla = r_.flavour == Flavour::fla;
     if (const json* attn = cfg_.value("attn"); attn && attn->is_array() && !fla)
-      refuse("attn", "a list", "null or one object in the goombalab code", "Choose flavour fla if the model was trained with it.");
+      refuse("attn", "a list", "null or one object in the goombalab code",
+             "Choose flavour fla if the model was trained with it.");
     r_.attention = cfg_.get_hybrid(r_.hidden_size, r_.layers, !fla);
     const bool rope = r_.use_rope || std::any_of(r_.attention.begin(), r_.attention.end(),
                                                  [](const auto& a) { return a && a->use_rope; });
@@ -301,19 +322,23 @@ class RavenReader {
     if (ratio > 1e6) refuse("hidden_ratio", number_text(ratio), "at most 1000000");
     const auto given = cfg_.get_optional_int("intermediate_size", std::nullopt, 1, 1 << 28);
     const int64_t expected = given.value_or(gated_mlp_width(r_.hidden_size, ratio));
-    if (!given) cfg_.set_row("intermediate_size", std::to_string(expected), "rule: 256 ceil(int(hidden_size ratio 2/3) / 256)");
+    if (!given)
+      cfg_.set_row("intermediate_size", std::to_string(expected),
+                   "rule: 256 ceil(int(hidden_size ratio 2/3) / 256)");
     const TensorInfo* gate = tensor(0, "mlp.gate_proj.weight");
     r_.intermediate = gate && gate->shape.size() == 2 ? gate->shape[0] : expected;
     if (r_.intermediate != expected) {
-      cfg_.note("intermediate_size gives " + std::to_string(expected) + ", gate_proj has " + std::to_string(r_.intermediate) +
-                " rows: the tensor counts");
+      cfg_.note("intermediate_size gives " + std::to_string(expected) + ", gate_proj has " +
+                std::to_string(r_.intermediate) + " rows: the tensor counts");
       cfg_.set_row("intermediate_size", std::to_string(r_.intermediate), "weights");
     }
     r_.tied = cfg_.get_tied(false);
     if (r_.tied) {
       cfg_.note("tied: logits use the embedding");
       if (checkpoint_.find("lm_head.weight"))
-        cfg_.warn("tie_word_embeddings is true, but lm_head.weight is stored as well: the embedding is used, the stored head is not");
+        cfg_.warn(
+            "tie_word_embeddings is true, but lm_head.weight is stored as well: the embedding is used, the "
+            "stored head is not");
     }
     cfg_.get_dtype();
   }
@@ -325,7 +350,8 @@ class RavenReader {
     if (!ignored.empty()) cfg_.note("keys without effect in this model: " + ignored);
     const json* architectures = cfg_.value("architectures");
     if (architectures && architectures->is_array() && architectures->size() > 1)
-      cfg_.note("architectures lists " + std::to_string(architectures->size()) + " classes; model_type decides");
+      cfg_.note("architectures lists " + std::to_string(architectures->size()) +
+                " classes; model_type decides");
   }
 
   const Checkpoint& checkpoint_;

@@ -16,7 +16,8 @@ namespace {
 
 using Shape = std::vector<int64_t>;
 
-void add_attention(std::vector<ExpectedTensor>& out, const std::string& p, const AttentionConfig& a, int64_t hidden) {
+void add_attention(std::vector<ExpectedTensor>& out, const std::string& p, const AttentionConfig& a,
+                   int64_t hidden) {
   const int64_t q = a.heads * a.head_dim, kv = a.kv_heads * a.head_dim;
   out.push_back({p + "q_proj.weight", {q, hidden}, "D, D"});
   out.push_back({p + "k_proj.weight", {kv, hidden}, "H_kv d, D"});
@@ -34,7 +35,8 @@ void add_raven(std::vector<ExpectedTensor>& out, const std::string& p, const Rav
   out.push_back({p + "q_proj.weight", {c.key_width(), D}, "H d_k, D"});
   out.push_back({p + "k_proj.weight", {Hr * c.d_k, D}, "H_kv d_k, D"});
   out.push_back({p + "v_proj.weight", {Hr * c.d_v, D}, "H_kv d_v, D"});
-  if (c.feature_map == FeatureMap::t2r) out.push_back({p + "feature_map.layer.weight", {c.d_k, c.d_k}, "d_k, d_k"});
+  if (c.feature_map == FeatureMap::t2r)
+    out.push_back({p + "feature_map.layer.weight", {c.d_k, c.d_k}, "d_k, d_k"});
   if (c.elementwise_affine) {
     out.push_back({p + "q_norm.weight", {c.d_k}, "d_k"});
     out.push_back({p + "k_norm.weight", {c.d_k}, "d_k"});
@@ -69,22 +71,27 @@ std::string file_of(const Checkpoint& checkpoint, const TensorInfo& tensor) {
 std::string quoted(const std::string& name) { return "tensor '" + printable(name, 120) + "'"; }
 
 bool ignorable(const std::string& name, const RavenConfig& config) {
-  return (config.tied && name == "lm_head.weight") || name.ends_with("rotary.inv_freq") || name.ends_with("rotary_emb.inv_freq");
+  return (config.tied && name == "lm_head.weight") || name.ends_with("rotary.inv_freq") ||
+         name.ends_with("rotary_emb.inv_freq");
 }
 
-[[noreturn]] void missing(const Checkpoint& checkpoint, const RavenConfig& config, const ExpectedTensor& first, size_t count) {
+[[noreturn]] void missing(const Checkpoint& checkpoint, const RavenConfig& config,
+                          const ExpectedTensor& first, size_t count) {
   const std::string folder = checkpoint.folder().string();
   if (first.name == "lm_head.weight")
     throw Error({folder, quoted(first.name), "missing, and tie_word_embeddings is false",
                  "shape " + shape_text(first.shape) + ", or tie_word_embeddings true in config.json",
-                 config.prefix.empty() ? "This is a base model without a head: save the ForCausalLM class."
-                                       : "Set the flag only if the model was trained with it: a head is never made up."});
-  throw Error({folder, quoted(first.name), count > 1 ? "missing, with " + std::to_string(count - 1) + " others" : "missing",
+                 config.prefix.empty()
+                     ? "This is a base model without a head: save the ForCausalLM class."
+                     : "Set the flag only if the model was trained with it: a head is never made up."});
+  throw Error({folder, quoted(first.name),
+               count > 1 ? "missing, with " + std::to_string(count - 1) + " others" : "missing",
                "shape " + shape_text(first.shape) + " (" + first.meaning + ")",
                "Is config.json the one of these weights, and are all files there?"});
 }
 
-[[noreturn]] void unexpected(const Checkpoint& checkpoint, const RavenConfig& config, const TensorInfo& first, size_t count) {
+[[noreturn]] void unexpected(const Checkpoint& checkpoint, const RavenConfig& config, const TensorInfo& first,
+                             size_t count) {
   std::string why = "a tensor of this model", advice = "Is config.json the one of these weights?";
   const std::string& name = first.name;
   const auto has = [&](const char* part) { return name.find(part) != std::string::npos; };
@@ -95,8 +102,10 @@ bool ignorable(const std::string& name, const RavenConfig& config) {
   const std::string layers = config.prefix + "layers.";
   if (name.starts_with(layers) && std::atoll(name.c_str() + layers.size()) >= config.layers)
     why = "a layer from 0 to " + std::to_string(config.layers - 1);
-  throw Error({file_of(checkpoint, first), quoted(name), "not part of the model" +
-               (count > 1 ? ", nor are " + std::to_string(count - 1) + " others" : std::string()), why, advice});
+  throw Error({file_of(checkpoint, first), quoted(name),
+               "not part of the model" +
+                   (count > 1 ? ", nor are " + std::to_string(count - 1) + " others" : std::string()),
+               why, advice});
 }
 
 // R13: the decay is computed in at least float32, but what was stored in 16 bits has been rounded already.
@@ -106,7 +115,8 @@ void note_decay_dtypes(const Checkpoint& checkpoint, RavenConfig& config) {
     std::set<std::string> dtypes;
     bool narrow = false;
     for (int64_t i = 0; i < config.layers; ++i)
-      if (const TensorInfo* tensor = config.is_attention(i) ? nullptr : checkpoint.find(config.layer_prefix(i) + "attn." + name)) {
+      if (const TensorInfo* tensor =
+              config.is_attention(i) ? nullptr : checkpoint.find(config.layer_prefix(i) + "attn." + name)) {
         dtypes.insert(tensor->dtype_text);
         narrow |= dtype_bits(tensor->dtype) < 32;
       }
@@ -114,7 +124,8 @@ void note_decay_dtypes(const Checkpoint& checkpoint, RavenConfig& config) {
     for (const auto& dtype : dtypes) list += (list.empty() ? "" : ", ") + dtype;
     if (list.empty()) continue;
     if (narrow)
-      config.warnings.push_back(std::string(name) + " is stored as " + list + ": the decay was rounded when it was saved");
+      config.warnings.push_back(std::string(name) + " is stored as " + list +
+                                ": the decay was rounded when it was saved");
     else
       config.notes.push_back(std::string(name) + " is stored as " + list);
   }
@@ -158,10 +169,13 @@ void check_raven_tensors(const Checkpoint& checkpoint, RavenConfig& config) {
     }
     if (found->shape != want.shape)
       throw Error({file_of(checkpoint, *found), quoted(want.name), "shape " + shape_text(found->shape),
-                   shape_text(want.shape) + " (" + want.meaning + ")", "Is config.json the one of these weights?"});
-    if (found->dtype != DType::bf16 && found->dtype != DType::f16 && found->dtype != DType::f32 && found->dtype != DType::f64)
-      throw Error({file_of(checkpoint, *found), quoted(want.name), "dtype " + printable(found->dtype_text, 20),
-                   "BF16, F16, F32 or F64", "Quantised weights need their scales and are not supported: save the model in bfloat16."});
+                   shape_text(want.shape) + " (" + want.meaning + ")",
+                   "Is config.json the one of these weights?"});
+    if (found->dtype != DType::bf16 && found->dtype != DType::f16 && found->dtype != DType::f32 &&
+        found->dtype != DType::f64)
+      throw Error({file_of(checkpoint, *found), quoted(want.name),
+                   "dtype " + printable(found->dtype_text, 20), "BF16, F16, F32 or F64",
+                   "Quantised weights need their scales and are not supported: save the model in bfloat16."});
   }
   if (first_missing) missing(checkpoint, config, *first_missing, missing_count);
   const TensorInfo* first_extra = nullptr;
@@ -178,27 +192,34 @@ void check_raven_tensors(const Checkpoint& checkpoint, RavenConfig& config) {
 void check_raven_values(const Checkpoint& checkpoint, RavenConfig& config) {
   double low = INFINITY, high = -INFINITY;
   for (int64_t i = 0; config.bias_rmm && i < config.layers; ++i) {
-    const TensorInfo* bias = config.is_attention(i) ? nullptr : checkpoint.find(config.layer_prefix(i) + "attn.r_bias");
+    const TensorInfo* bias =
+        config.is_attention(i) ? nullptr : checkpoint.find(config.layer_prefix(i) + "attn.r_bias");
     if (!bias) continue;
     const std::vector<double> values = read_values(checkpoint, *bias, 0, element_count(*bias));
     for (size_t k = 0; k < values.size(); ++k) {
       if (!std::isfinite(values[k]))
-        throw Error({file_of(checkpoint, *bias), quoted(bias->name), number_text(values[k]) + " at [" +
-                     std::to_string(k / size_t(config.slots)) + ", " + std::to_string(k % size_t(config.slots)) + "]",
-                     "finite numbers", "The goombalab code starts r_bias as uninitialised memory: this model cannot be trusted."});
+        throw Error(
+            {file_of(checkpoint, *bias), quoted(bias->name),
+             number_text(values[k]) + " at [" + std::to_string(k / size_t(config.slots)) + ", " +
+                 std::to_string(k % size_t(config.slots)) + "]",
+             "finite numbers",
+             "The goombalab code starts r_bias as uninitialised memory: this model cannot be trusted."});
       low = std::min(low, values[k]), high = std::max(high, values[k]);
     }
   }
-  if (low <= high) config.notes.push_back("r_bias is finite, from " + number_text(low) + " to " + number_text(high));
+  if (low <= high)
+    config.notes.push_back("r_bias is finite, from " + number_text(low) + " to " + number_text(high));
   const TensorInfo* head = config.tied ? checkpoint.find("lm_head.weight") : nullptr;
   const TensorInfo* embedding = checkpoint.find(config.prefix + "embeddings.weight");
   if (!head || !embedding) return;
-  const bool same = head->shape == embedding->shape && head->dtype == embedding->dtype &&
-                    std::memcmp(checkpoint.data(*head).data(), checkpoint.data(*embedding).data(), head->bytes) == 0;
+  const bool same =
+      head->shape == embedding->shape && head->dtype == embedding->dtype &&
+      std::memcmp(checkpoint.data(*head).data(), checkpoint.data(*embedding).data(), head->bytes) == 0;
   if (same)
     config.notes.push_back("the stored lm_head.weight equals the embedding");
   else
-    config.warnings.push_back("the stored lm_head.weight differs from the embedding, which is used for the logits");
+    config.warnings.push_back(
+        "the stored lm_head.weight differs from the embedding, which is used for the logits");
 }
 
 }  // namespace slotscope::formats

@@ -25,7 +25,8 @@ DType dtype_from(std::string_view text) {
 
 std::string tensor_item(std::string_view name) { return "tensor '" + printable(name) + "'"; }
 
-// Fills the tensor list straight from the parser's events: a document tree of a 100 MB header would need gigabytes.
+// Fills the tensor list straight from the parser's events: a document tree of a 100 MB header would need
+// gigabytes.
 class HeaderReader : public nlohmann::json_sax<json> {
  public:
   explicit HeaderReader(const std::string& file) : file_(file) {}
@@ -69,8 +70,10 @@ class HeaderReader : public nlohmann::json_sax<json> {
         break;
       case Place::tensor:
         if (std::find(keys_.begin(), keys_.end(), v) != keys_.end())
-          return fail(tensor_item(current_.name), "'" + printable(v) + "' appears twice in its entry", "each key once");
-        if (keys_.size() >= 64) return fail(tensor_item(current_.name), "more than 64 keys", "dtype, shape, data_offsets");
+          return fail(tensor_item(current_.name), "'" + printable(v) + "' appears twice in its entry",
+                      "each key once");
+        if (keys_.size() >= 64)
+          return fail(tensor_item(current_.name), "more than 64 keys", "dtype, shape, data_offsets");
         keys_.push_back(v);
         break;
       case Place::metadata:
@@ -118,9 +121,12 @@ class HeaderReader : public nlohmann::json_sax<json> {
   }
   bool parse_error(size_t position, const std::string&, const nlohmann::detail::exception& e) override {
     std::string reason = e.what();
-    if (const auto at = reason.rfind("syntax error "); at != std::string::npos) reason = reason.substr(at + 13);
-    return fail("header", "not valid JSON at header byte " + std::to_string(position ? position - 1 : 0) + ": " +
-                              printable(reason, 160), "a JSON object");
+    if (const auto at = reason.rfind("syntax error "); at != std::string::npos)
+      reason = reason.substr(at + 13);
+    return fail("header",
+                "not valid JSON at header byte " + std::to_string(position ? position - 1 : 0) + ": " +
+                    printable(reason, 160),
+                "a JSON object");
   }
 
  private:
@@ -138,7 +144,8 @@ class HeaderReader : public nlohmann::json_sax<json> {
   bool nested(const char* what) {
     if (place_ == Place::ignored || (place_ == Place::tensor && !is_field(key_))) {
       if (++ignored_depth_ > kJsonDepthLimit)
-        return fail("header", "JSON nested deeper than " + std::to_string(kJsonDepthLimit) + " levels", "three levels");
+        return fail("header", "JSON nested deeper than " + std::to_string(kJsonDepthLimit) + " levels",
+                    "three levels");
       return enter(Place::ignored);
     }
     return scalar(what);
@@ -147,7 +154,9 @@ class HeaderReader : public nlohmann::json_sax<json> {
     if (--ignored_depth_ == 0) place_ = Place::tensor;
     return true;
   }
-  static bool is_field(const std::string& key) { return key == "dtype" || key == "shape" || key == "data_offsets"; }
+  static bool is_field(const std::string& key) {
+    return key == "dtype" || key == "shape" || key == "data_offsets";
+  }
 
   // A value of the wrong kind for its place, or one that does not matter.
   bool scalar(const std::string& found) {
@@ -155,31 +164,38 @@ class HeaderReader : public nlohmann::json_sax<json> {
       case Place::start:
         return fail("header", found, "a JSON object");
       case Place::top:
-        if (key_ != "__metadata__") return fail(tensor_item(key_), found, "an object with dtype, shape and data_offsets");
+        if (key_ != "__metadata__")
+          return fail(tensor_item(key_), found, "an object with dtype, shape and data_offsets");
         return found == "null" || fail("__metadata__", found, "an object of texts");
       case Place::metadata:
-        return fail("__metadata__", "metadata value '" + printable(key_) + "' must be text, but is " + found, "text");
+        return fail("__metadata__", "metadata value '" + printable(key_) + "' must be text, but is " + found,
+                    "text");
       case Place::tensor:
         if (!is_field(key_)) return true;
         return fail(tensor_item(current_.name), key_ + " is " + found,
                     key_ == "dtype" ? "text such as \"F32\"" : "a list of whole numbers");
       case Place::shape:
-        return fail(tensor_item(current_.name), "shape holds " + found, "whole numbers from 0 to 9223372036854775807");
+        return fail(tensor_item(current_.name), "shape holds " + found,
+                    "whole numbers from 0 to 9223372036854775807");
       case Place::offsets:
-        return fail(tensor_item(current_.name), "data_offsets holds " + found, "two whole numbers, not negative");
+        return fail(tensor_item(current_.name), "data_offsets holds " + found,
+                    "two whole numbers, not negative");
       default:
         return true;
     }
   }
   bool whole_number(uint64_t v) {
     if (place_ == Place::offsets) {
-      if (offsets_.size() == 2) return fail(tensor_item(current_.name), "data_offsets holds more than two numbers", "two");
+      if (offsets_.size() == 2)
+        return fail(tensor_item(current_.name), "data_offsets holds more than two numbers", "two");
       offsets_.push_back(v);
       return true;
     }
     if (v > uint64_t(std::numeric_limits<int64_t>::max()))
-      return fail(tensor_item(current_.name), "shape holds " + std::to_string(v), "numbers up to 9223372036854775807");
-    if (current_.shape.size() >= 64) return fail(tensor_item(current_.name), "shape has more than 64 axes", "at most 64");
+      return fail(tensor_item(current_.name), "shape holds " + std::to_string(v),
+                  "numbers up to 9223372036854775807");
+    if (current_.shape.size() >= 64)
+      return fail(tensor_item(current_.name), "shape has more than 64 axes", "at most 64");
     current_.shape.push_back(int64_t(v));
     return true;
   }
@@ -189,21 +205,27 @@ class HeaderReader : public nlohmann::json_sax<json> {
     if (!has_dtype_) return fail(item, "no dtype", "dtype, shape and data_offsets");
     if (!has_shape_) return fail(item, "no shape", "dtype, shape and data_offsets");
     if (offsets_.size() != 2)
-      return fail(item, "data_offsets holds " + std::to_string(offsets_.size()) + " numbers", "two whole numbers");
+      return fail(item, "data_offsets holds " + std::to_string(offsets_.size()) + " numbers",
+                  "two whole numbers");
     if (offsets_[1] < offsets_[0])
-      return fail(item, "data_offsets end " + std::to_string(offsets_[1]) + " is before their begin " +
-                            std::to_string(offsets_[0]), "begin <= end");
+      return fail(item,
+                  "data_offsets end " + std::to_string(offsets_[1]) + " is before their begin " +
+                      std::to_string(offsets_[0]),
+                  "begin <= end");
     current_.offset = offsets_[0];
     current_.bytes = offsets_[1] - offsets_[0];
     const int bits = dtype_bits(current_.dtype);
     uint64_t bytes = 0;  // an unknown dtype is checked for overflow as if it had one byte per element
     const bool fits = tensor_bytes(current_.shape, bits ? bits : 8, bytes);
     if (!fits)
-      return fail(item, "shape " + shape_text(current_.shape) + " of " + printable(current_.dtype_text, 20) +
-                            " is too large or no whole number of bytes", "a size that fits the file");
+      return fail(item,
+                  "shape " + shape_text(current_.shape) + " of " + printable(current_.dtype_text, 20) +
+                      " is too large or no whole number of bytes",
+                  "a size that fits the file");
     if (bits && bytes != current_.bytes)
-      return fail(item, "shape " + shape_text(current_.shape) + " of " + current_.dtype_text + " needs " +
-                            std::to_string(bytes) + " bytes, data_offsets give " + std::to_string(current_.bytes),
+      return fail(item,
+                  "shape " + shape_text(current_.shape) + " of " + current_.dtype_text + " needs " +
+                      std::to_string(bytes) + " bytes, data_offsets give " + std::to_string(current_.bytes),
                   "equal sizes");
     tensors.push_back(std::move(current_));
     return true;
@@ -229,12 +251,14 @@ std::pair<std::string, std::string> wrong_kind(std::string_view head) {
     return {"a torch zip file (torch.save) under a safetensors name",
             "Rename it to pytorch_model.bin, or convert it to safetensors."};
   if (starts("\x80\x02") || starts("\x80\x03") || starts("\x80\x04"))
-    return {"a pickle file (legacy torch.save)", "Rename it to pytorch_model.bin, or convert it to safetensors."};
+    return {"a pickle file (legacy torch.save)",
+            "Rename it to pytorch_model.bin, or convert it to safetensors."};
   std::string lower(head.substr(0, 64));
   for (char& c : lower) c = char(c >= 'A' && c <= 'Z' ? c + 32 : c);
   const auto text = lower.find_first_not_of(" \t\r\n");
-  if (text != std::string::npos && (lower.compare(text, 9, "<!doctype") == 0 || lower.compare(text, 5, "<html") == 0 ||
-                                    lower.compare(text, 5, "<?xml") == 0))
+  if (text != std::string::npos &&
+      (lower.compare(text, 9, "<!doctype") == 0 || lower.compare(text, 5, "<html") == 0 ||
+       lower.compare(text, 5, "<?xml") == 0))
     return {"a web page, not weights: the download failed", "Download the file again."};
   if (starts("\x89HDF\r\n")) return {"an HDF5 file", "A trace opens with File > Open trace."};
   if (starts("GGUF")) return {"a GGUF file", "Use the safetensors form of the model."};
@@ -245,20 +269,27 @@ std::pair<std::string, std::string> wrong_kind(std::string_view head) {
 
 uint64_t header_length(const MappedFile& file, const std::string& head) {
   const std::string name = file.path().string(), size = "file has " + thousands(file.size()) + " bytes";
-  if (file.size() == 0) throw Error({name, "", "the file is empty (0 bytes)", "a safetensors file", "Download it again."});
+  if (file.size() == 0)
+    throw Error({name, "", "the file is empty (0 bytes)", "a safetensors file", "Download it again."});
   if (file.size() < 8)
-    throw Error({name, "", "too short for a header length: " + size, "at least 8 bytes", "Download it again."});
+    throw Error(
+        {name, "", "too short for a header length: " + size, "at least 8 bytes", "Download it again."});
   uint64_t length = 0;
   for (int i = 7; i >= 0; --i) length = length << 8 | static_cast<unsigned char>(head[size_t(i)]);
   if (length <= file.size() - 8 && length <= kMaxHeaderBytes) return length;
   // Only now: a good header may begin with any length, and so with any of these bytes.
   const auto kind = wrong_kind(head);
-  if (!kind.first.empty()) throw Error({name, "", kind.first + " (" + size + ")", "a safetensors file", kind.second});
+  if (!kind.first.empty())
+    throw Error({name, "", kind.first + " (" + size + ")", "a safetensors file", kind.second});
   if (length > kMaxHeaderBytes)
-    throw Error({name, "", "header length " + std::to_string(length) + " is over the " + thousands(kMaxHeaderBytes) +
-                               " byte limit (" + size + ")", "a safetensors file", ""});
-  throw Error({name, "", "header needs " + std::to_string(length) + " bytes, file has " + std::to_string(file.size() - 8),
-               "the whole header", "Incomplete download?"});
+    throw Error({name, "",
+                 "header length " + std::to_string(length) + " is over the " + thousands(kMaxHeaderBytes) +
+                     " byte limit (" + size + ")",
+                 "a safetensors file", ""});
+  throw Error(
+      {name, "",
+       "header needs " + std::to_string(length) + " bytes, file has " + std::to_string(file.size() - 8),
+       "the whole header", "Incomplete download?"});
 }
 
 // Tensors must cover the data exactly: sorted by offset they start at 0, touch, and end at the file's end.
@@ -271,25 +302,33 @@ void check_layout(const MappedFile& file, std::vector<TensorInfo>& tensors, uint
   const TensorInfo* before = nullptr;
   for (const TensorInfo& tensor : tensors) {
     if (tensor.offset < end)
-      throw Error({name, tensor_item(tensor.name), "overlap between '" + printable(before->name) + "' and '" +
-                   printable(tensor.name) + "'", "data ranges that touch", ""});
+      throw Error({name, tensor_item(tensor.name),
+                   "overlap between '" + printable(before->name) + "' and '" + printable(tensor.name) + "'",
+                   "data ranges that touch", ""});
     if (tensor.offset > end)
-      throw Error({name, tensor_item(tensor.name), std::to_string(tensor.offset - end) + " unused bytes before '" +
-                   printable(tensor.name) + "'", "data ranges that touch", ""});
+      throw Error(
+          {name, tensor_item(tensor.name),
+           std::to_string(tensor.offset - end) + " unused bytes before '" + printable(tensor.name) + "'",
+           "data ranges that touch", ""});
     end = tensor.offset + tensor.bytes;  // begin <= end was checked: no wrap
     before = &tensor;
   }
   const uint64_t data = file.size() - data_begin;
   if (end > data) {
-    // Promised total may exceed 2^64 only in theory: `end` is a number of the file, data_begin at most 100,000,008.
-    const std::string promised = end > UINT64_MAX - data_begin ? "over 2^64" : std::to_string(data_begin + end);
+    // Promised total may exceed 2^64 only in theory: `end` is a number of the file, data_begin at most
+    // 100,000,008.
+    const std::string promised =
+        end > UINT64_MAX - data_begin ? "over 2^64" : std::to_string(data_begin + end);
     const int percent = int(100.0 * double(file.size()) / (double(data_begin) + double(end)));
-    throw Error({name, "", "header promises " + promised + " bytes, file has " + std::to_string(file.size()) + " (" +
-                 std::to_string(percent) + "%): incomplete download? The file is " + std::to_string(end - data) +
-                 " bytes short", "all data", "Download it again."});
+    throw Error({name, "",
+                 "header promises " + promised + " bytes, file has " + std::to_string(file.size()) + " (" +
+                     std::to_string(percent) + "%): incomplete download? The file is " +
+                     std::to_string(end - data) + " bytes short",
+                 "all data", "Download it again."});
   }
   if (end < data)
-    throw Error({name, "", std::to_string(data - end) + " extra bytes at end", "data that end with the last tensor", ""});
+    throw Error({name, "", std::to_string(data - end) + " extra bytes at end",
+                 "data that end with the last tensor", ""});
   for (TensorInfo& tensor : tensors) tensor.offset += data_begin;
 }
 
@@ -301,7 +340,8 @@ void check_names(const std::string& file, const std::vector<TensorInfo>& tensors
   std::sort(by_name.begin(), by_name.end(), [](auto* a, auto* b) { return a->name < b->name; });
   for (size_t i = 1; i < by_name.size(); ++i)
     if (by_name[i]->name == by_name[i - 1]->name)
-      throw Error({file, "", tensor_item(by_name[i]->name) + " appears twice in the header", "each name once", ""});
+      throw Error(
+          {file, "", tensor_item(by_name[i]->name) + " appears twice in the header", "each name once", ""});
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// One safetensors file: the header is checked before anything is allocated from its numbers (bad-inputs B01-B13).
+// One safetensors file: the header is checked before anything is allocated from its numbers (bad-inputs
+// B01-B13).
 #pragma once
 
 #include <string>
@@ -22,7 +23,8 @@ struct SafetensorsHeader {
 // Reads and checks the header. `file_index` goes into every TensorInfo. Throws Error.
 SafetensorsHeader read_safetensors_header(const MappedFile& file, int file_index);
 
-// Number of bytes for `shape` of `bits` each. False when the product does not fit 63 bits or is no whole number of bytes.
+// Number of bytes for `shape` of `bits` each. False when the product does not fit 63 bits or is no whole
+// number of bytes.
 bool tensor_bytes(const std::vector<int64_t>& shape, int bits, uint64_t& bytes);
 
 }  // namespace slotscope::formats

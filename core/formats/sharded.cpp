@@ -17,10 +17,13 @@ constexpr uint64_t kMaxIndexBytes = 512ull << 20;
 std::vector<fs::path> safetensors_files(const fs::path& folder) {
   std::vector<fs::path> files;
   std::error_code error;
-  for (auto entry = fs::directory_iterator(folder, error); !error && entry != fs::directory_iterator(); entry.increment(error))
-    if (entry->path().extension() == ".safetensors" && !fs::is_directory(entry->path())) files.push_back(entry->path());
+  for (auto entry = fs::directory_iterator(folder, error); !error && entry != fs::directory_iterator();
+       entry.increment(error))
+    if (entry->path().extension() == ".safetensors" && !fs::is_directory(entry->path()))
+      files.push_back(entry->path());
   if (error)
-    throw Error({folder.string(), "", "the folder cannot be listed: " + error.message(), "a readable folder", ""});
+    throw Error(
+        {folder.string(), "", "the folder cannot be listed: " + error.message(), "a readable folder", ""});
   std::sort(files.begin(), files.end());
   return files;
 }
@@ -42,11 +45,13 @@ std::vector<std::string> file_names(const std::vector<fs::path>& paths) {
   std::error_code ignored;
   for (const char* name : {"pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt", "model.pth"})
     if (fs::exists(folder / name, ignored))
-      throw Error({folder.string(), "", std::string("only ") + name, "model.safetensors or model.safetensors.index.json",
+      throw Error({folder.string(), "", std::string("only ") + name,
+                   "model.safetensors or model.safetensors.index.json",
                    "Torch files are not read yet: save the model as safetensors."});
   const bool config = fs::exists(folder / "config.json", ignored);
   throw Error({folder.string(), "", config ? "config.json but no weights" : "no weights in this folder",
-               "model.safetensors or model.safetensors.index.json", "Choose a folder with a downloaded checkpoint."});
+               "model.safetensors or model.safetensors.index.json",
+               "Choose a folder with a downloaded checkpoint."});
 }
 
 // "model-00001-of-00015": one of several files.
@@ -59,7 +64,8 @@ bool is_shard_name(const std::string& stem) {
 
 // A shard is a plain file beside the index: a path would let an index file reach any file of the machine.
 bool plain_file_name(const std::string& name) {
-  return !name.empty() && name != "." && name != ".." && name.find_first_of(std::string_view("/\\\0", 3)) == std::string::npos;
+  return !name.empty() && name != "." && name != ".." &&
+         name.find_first_of(std::string_view("/\\\0", 3)) == std::string::npos;
 }
 
 }  // namespace
@@ -71,36 +77,44 @@ WeightFiles find_weight_files(const fs::path& folder, const OpenOptions& options
   if (options.ignore_index) {
     found.files = safetensors_files(folder);
     if (found.files.empty()) no_weights(folder);
-    found.notes.push_back("index ignored: " + std::to_string(found.files.size()) + " safetensors files scanned");
+    found.notes.push_back("index ignored: " + std::to_string(found.files.size()) +
+                          " safetensors files scanned");
     return found;
   }
   if (fs::exists(single, ignored)) {
     found.files = {single};
-    if (fs::exists(index, ignored)) found.notes.push_back("model.safetensors is used; model.safetensors.index.json is ignored");
+    if (fs::exists(index, ignored))
+      found.notes.push_back("model.safetensors is used; model.safetensors.index.json is ignored");
     return found;
   }
   if (fs::exists(index, ignored)) return read_index(index);
   found.files = safetensors_files(folder);
   if (found.files.empty()) no_weights(folder);
   if (found.files.size() > 1 || is_shard_name(found.files[0].stem().string()))
-    throw Error({folder.string(), "model.safetensors.index.json", "missing; the folder holds " + joined(file_names(found.files)),
-                 "an index for weights in several files", "Download the index, or open with \"ignore index and scan files\"."});
+    throw Error({folder.string(), "model.safetensors.index.json",
+                 "missing; the folder holds " + joined(file_names(found.files)),
+                 "an index for weights in several files",
+                 "Download the index, or open with \"ignore index and scan files\"."});
   found.notes.push_back("weights read from " + found.files[0].filename().string());
   return found;
 }
 
 WeightFiles read_index(const fs::path& index) {
-  const nlohmann::json root = parse_json(read_text_file(index, kMaxIndexBytes), {.file = index.string(), .nonfinite = true});
-  const auto refuse = [&](std::string item, std::string found, std::string expected, std::string advice = "") {
+  const nlohmann::json root =
+      parse_json(read_text_file(index, kMaxIndexBytes), {.file = index.string(), .nonfinite = true});
+  const auto refuse = [&](std::string item, std::string found, std::string expected,
+                          std::string advice = "") {
     throw Error({index.string(), std::move(item), std::move(found), std::move(expected), std::move(advice)});
   };
   if (!root.is_object() || !root.contains("weight_map") || !root["weight_map"].is_object())
-    refuse("weight_map", root.is_object() && root.contains("weight_map") ? "no object" : "missing", "an object of tensor: file");
+    refuse("weight_map", root.is_object() && root.contains("weight_map") ? "no object" : "missing",
+           "an object of tensor: file");
   WeightFiles found;
   found.index = index;
   std::map<std::string, std::vector<const std::string*>> by_file;  // sorted: the same order on every machine
   for (const auto& [name, file] : root["weight_map"].items()) {
-    if (!file.is_string()) refuse("weight_map", "tensor '" + printable(name) + "' has " + file.type_name(), "a file name");
+    if (!file.is_string())
+      refuse("weight_map", "tensor '" + printable(name) + "' has " + file.type_name(), "a file name");
     by_file[file.get<std::string>()].push_back(&name);
   }
   std::vector<std::string> missing;
@@ -111,14 +125,18 @@ WeightFiles read_index(const fs::path& index) {
     found.files.push_back(index.parent_path() / file);
     std::error_code ignored;
     if (!fs::exists(found.files.back(), ignored))
-      missing.push_back(file + " (" + std::to_string(tensors.size()) + (tensors.size() == 1 ? " tensor)" : " tensors)"));
+      missing.push_back(file + " (" + std::to_string(tensors.size()) +
+                        (tensors.size() == 1 ? " tensor)" : " tensors)"));
   }
   if (!missing.empty())
-    refuse("", std::to_string(missing.size()) + " of " + std::to_string(by_file.size()) + " files are missing: " +
-                   joined(missing, 40) + "; the folder holds " +
-                   (safetensors_files(index.parent_path()).empty() ? "no safetensors file"
-                                                                   : joined(file_names(safetensors_files(index.parent_path())))),
-           "every file of the index", "Download them, or open with \"ignore index and scan files\" if the index is stale.");
+    refuse("",
+           std::to_string(missing.size()) + " of " + std::to_string(by_file.size()) +
+               " files are missing: " + joined(missing, 40) + "; the folder holds " +
+               (safetensors_files(index.parent_path()).empty()
+                    ? "no safetensors file"
+                    : joined(file_names(safetensors_files(index.parent_path())))),
+           "every file of the index",
+           "Download them, or open with \"ignore index and scan files\" if the index is stale.");
   const auto metadata = root.find("metadata");
   if (metadata != root.end() && metadata->is_object() && metadata->contains("total_size") &&
       (*metadata)["total_size"].is_number()) {
@@ -131,8 +149,9 @@ WeightFiles read_index(const fs::path& index) {
 std::vector<TensorInfo> merge_tensors(const WeightFiles& found, std::vector<TensorInfo> listed,
                                       std::vector<std::string>& notes, std::vector<std::string>& warnings) {
   const auto file_name = [&](int file) { return found.files[size_t(file)].filename().string(); };
-  std::sort(listed.begin(), listed.end(),
-            [](const TensorInfo& a, const TensorInfo& b) { return std::tie(a.name, a.file) < std::tie(b.name, b.file); });
+  std::sort(listed.begin(), listed.end(), [](const TensorInfo& a, const TensorInfo& b) {
+    return std::tie(a.name, a.file) < std::tie(b.name, b.file);
+  });
   const bool indexed = !found.index.empty();
   std::vector<TensorInfo> kept;
   kept.reserve(listed.size());
@@ -146,15 +165,18 @@ std::vector<TensorInfo> merge_tensors(const WeightFiles& found, std::vector<Tens
     if (entry != found.weight_map.end()) {
       while (chosen < end && listed[chosen].file != entry->second) ++chosen;
       if (chosen == end)
-        throw Error({found.index.string(), "tensor '" + printable(listed[i].name) + "'", "mapped to " + file_name(entry->second) +
-                     ", but it is in " + file_name(listed[i].file), "a tensor in the file that the index names",
+        throw Error({found.index.string(), "tensor '" + printable(listed[i].name) + "'",
+                     "mapped to " + file_name(entry->second) + ", but it is in " + file_name(listed[i].file),
+                     "a tensor in the file that the index names",
                      "Open with \"ignore index and scan files\" if the index is stale."});
-      if (end - i > 1) warnings.push_back("tensor '" + printable(listed[i].name) + "' is in " + std::to_string(end - i) +
-                                          " files; the index names " + file_name(entry->second));
+      if (end - i > 1)
+        warnings.push_back("tensor '" + printable(listed[i].name) + "' is in " + std::to_string(end - i) +
+                           " files; the index names " + file_name(entry->second));
       ++mapped;
     } else if (end - i > 1) {
       throw Error({found.files[0].parent_path().string(), "tensor '" + printable(listed[i].name) + "'",
-                   "in both " + file_name(listed[i].file) + " and " + file_name(listed[i + 1].file), "each name in one file", ""});
+                   "in both " + file_name(listed[i].file) + " and " + file_name(listed[i + 1].file),
+                   "each name in one file", ""});
     } else if (indexed) {
       ++unmapped;
     }
@@ -163,13 +185,16 @@ std::vector<TensorInfo> merge_tensors(const WeightFiles& found, std::vector<Tens
     i = end;
   }
   if (indexed && mapped < found.weight_map.size())
-    for (const auto& [name, file] : std::map<std::string, int>(found.weight_map.begin(), found.weight_map.end()))
+    for (const auto& [name, file] :
+         std::map<std::string, int>(found.weight_map.begin(), found.weight_map.end()))
       if (!std::binary_search(kept.begin(), kept.end(), TensorInfo{.name = name},
                               [](const TensorInfo& a, const TensorInfo& b) { return a.name < b.name; }))
-        throw Error({found.index.string(), "tensor '" + printable(name) + "'", "mapped to " + file_name(file) +
-                     ", which does not hold it", "a tensor in the file that the index names",
+        throw Error({found.index.string(), "tensor '" + printable(name) + "'",
+                     "mapped to " + file_name(file) + ", which does not hold it",
+                     "a tensor in the file that the index names",
                      "Open with \"ignore index and scan files\" if the index is stale."});
-  if (unmapped) warnings.push_back(std::to_string(unmapped) + " tensors are in the files but not in the index");
+  if (unmapped)
+    warnings.push_back(std::to_string(unmapped) + " tensors are in the files but not in the index");
   if (indexed && !found.has_total_size) notes.push_back("the index has no total_size");
   if (indexed && found.has_total_size && found.total_size != double(bytes))
     notes.push_back("total_size in the index is " + number_text(found.total_size) + ", the tensors have " +

@@ -1,4 +1,5 @@
-// Which weight files a folder has, and what model.safetensors.index.json says about them (bad-inputs B14, B15).
+// Which weight files a folder has, and what model.safetensors.index.json says about them (bad-inputs B14,
+// B15).
 #pragma once
 
 #include <filesystem>
@@ -12,8 +13,8 @@ namespace slotscope::formats {
 
 struct WeightFiles {
   std::vector<std::filesystem::path> files;
-  std::filesystem::path index;                              // empty: no index counts
-  std::unordered_map<std::string, int> weight_map;          // tensor -> position in files
+  std::filesystem::path index;                      // empty: no index counts
+  std::unordered_map<std::string, int> weight_map;  // tensor -> position in files
   bool has_total_size = false;
   double total_size = 0;
   std::vector<std::string> notes;
@@ -21,10 +22,11 @@ struct WeightFiles {
 
 // Finds the weight files of a folder. Throws Error naming what is missing.
 WeightFiles find_weight_files(const std::filesystem::path& folder, const OpenOptions& options);
-// Reads an index file. Throws Error: missing files with their tensor counts, unsafe names, keys that appear twice.
+// Reads an index file. Throws Error: missing files with their tensor counts, unsafe names, keys that appear
+// twice.
 WeightFiles read_index(const std::filesystem::path& index);
-// Keeps of each file what the index (if any) gives it; checks that every mapped tensor is there and that no name is left in two
-// files. Throws Error. `listed` holds the tensors of all files.
+// Keeps of each file what the index (if any) gives it; checks that every mapped tensor is there and that no
+// name is left in two files. Throws Error. `listed` holds the tensors of all files.
 std::vector<TensorInfo> merge_tensors(const WeightFiles& found, std::vector<TensorInfo> listed,
                                       std::vector<std::string>& notes, std::vector<std::string>& warnings);
 

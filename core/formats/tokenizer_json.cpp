@@ -39,7 +39,8 @@ std::shared_ptr<const Tokenizer> Tokenizer::load(const fs::path& folder) {
   if (!fs::exists(path, ignored)) {
     for (const char* other : {"tokenizer.model", "vocab.json", "spiece.model"})
       if (fs::exists(folder / other, ignored))
-        refuse_tokenizer((folder / other).string(), "", "a tokenizer in this form is not read yet", "tokenizer.json");
+        refuse_tokenizer((folder / other).string(), "", "a tokenizer in this form is not read yet",
+                         "tokenizer.json");
     return nullptr;
   }
   const json root = parse_json(read_text_file(path, kMaxTokenizerBytes), {.file = path.string()});
@@ -49,7 +50,8 @@ std::shared_ptr<const Tokenizer> Tokenizer::load(const fs::path& folder) {
 
 std::shared_ptr<const Tokenizer> make_tokenizer(const json& root, const std::string& file) {
   const json* model = section(root, "model");
-  if (!model || !model->is_object()) refuse_tokenizer(file, "model", model ? model->type_name() : "missing", "an object");
+  if (!model || !model->is_object())
+    refuse_tokenizer(file, "model", model ? model->type_name() : "missing", "an object");
   // Old files leave the type out; vocab and merges tell BPE.
   const bool bpe = model->contains("type") ? type_of(*model) == "BPE" : model->contains("merges");
   if (bpe) return make_byte_level_bpe(root, file);
@@ -69,7 +71,8 @@ AddedTokens read_added_tokens(const json& root, const std::string& file) {
     const json *id = section(entry, "id"), *content = section(entry, "content");
     if (!id || !id->is_number_unsigned() || id->get<uint64_t>() > 0x7FFFFFFE)
       refuse_tokenizer(file, item + ".id", id ? id->dump() : "missing", "a whole number below 2147483647");
-    if (!content || !content->is_string()) refuse_tokenizer(file, item + ".content", "no text", "the token's text");
+    if (!content || !content->is_string())
+      refuse_tokenizer(file, item + ".content", "no text", "the token's text");
     const auto flag = [&](const char* key) {
       const json* v = section(entry, key);
       if (v && !v->is_boolean()) refuse_tokenizer(file, item + "." + key, v->dump(), "true or false");
@@ -80,7 +83,8 @@ AddedTokens read_added_tokens(const json& root, const std::string& file) {
     AddedToken token{id->get<int32_t>(), content->get<std::string>(), flag("special"), flag("normalized")};
     if (token.content.empty()) refuse_tokenizer(file, item + ".content", "empty", "the token's text");
     if (!seen.insert(token.content).second)
-      refuse_tokenizer(file, item + ".content", "'" + printable(token.content, 40) + "' twice", "each token once");
+      refuse_tokenizer(file, item + ".content", "'" + printable(token.content, 40) + "' twice",
+                       "each token once");
     tokens.add(std::move(token));
   }
   return tokens;
@@ -92,13 +96,16 @@ std::vector<int32_t> read_template(const json& root, const std::string& file) {
   const std::string type = type_of(*processor);
   if (type == "ByteLevel") {
     const json* trim = section(*processor, "trim_offsets");
-    if (!trim || !trim->is_boolean() || trim->get<bool>()) refuse_tokenizer(file, "post_processor.trim_offsets", "true", "false");
+    if (!trim || !trim->is_boolean() || trim->get<bool>())
+      refuse_tokenizer(file, "post_processor.trim_offsets", "true", "false");
     return {-1};
   }
   if (type != "TemplateProcessing")
-    refuse_tokenizer(file, "post_processor.type", type, "TemplateProcessing, ByteLevel without trim_offsets, or null");
+    refuse_tokenizer(file, "post_processor.type", type,
+                     "TemplateProcessing, ByteLevel without trim_offsets, or null");
   const json *single = section(*processor, "single"), *specials = section(*processor, "special_tokens");
-  if (!single || !single->is_array()) refuse_tokenizer(file, "post_processor.single", "no list", "a list of pieces");
+  if (!single || !single->is_array())
+    refuse_tokenizer(file, "post_processor.single", "no list", "a list of pieces");
   std::vector<int32_t> pieces;
   int texts = 0;
   for (size_t i = 0; i < single->size(); ++i) {
@@ -106,8 +113,8 @@ std::vector<int32_t> read_template(const json& root, const std::string& file) {
     const json& piece = (*single)[i];
     const bool is_text = piece.is_object() && piece.contains("Sequence");
     const char* kind = is_text ? "Sequence" : "SpecialToken";
-    if (!piece.is_object() || !piece.contains(kind) || !piece[kind].is_object() || !piece[kind].contains("id") ||
-        !piece[kind]["id"].is_string())
+    if (!piece.is_object() || !piece.contains(kind) || !piece[kind].is_object() ||
+        !piece[kind].contains("id") || !piece[kind]["id"].is_string())
       refuse_tokenizer(file, item, printable(piece.dump(-1, ' ', false, json::error_handler_t::replace), 60),
                        "SpecialToken or Sequence with an id");
     const auto id = piece[kind]["id"].get<std::string>();
@@ -120,14 +127,17 @@ std::vector<int32_t> read_template(const json& root, const std::string& file) {
     const json* special = specials && specials->is_object() ? section(*specials, id.c_str()) : nullptr;
     const json* ids = special && special->is_object() ? section(*special, "ids") : nullptr;
     if (!ids || !ids->is_array())
-      refuse_tokenizer(file, item, "special token '" + printable(id, 40) + "' has no ids", "an entry of special_tokens");
+      refuse_tokenizer(file, item, "special token '" + printable(id, 40) + "' has no ids",
+                       "an entry of special_tokens");
     for (const json& n : *ids) {
       if (!n.is_number_unsigned() || n.get<uint64_t>() > 0x7FFFFFFE)
         refuse_tokenizer(file, item, n.dump(), "whole numbers below 2147483647");
       pieces.push_back(n.get<int32_t>());
     }
   }
-  if (texts != 1) refuse_tokenizer(file, "post_processor.single", std::to_string(texts) + " texts", "the text exactly once");
+  if (texts != 1)
+    refuse_tokenizer(file, "post_processor.single", std::to_string(texts) + " texts",
+                     "the text exactly once");
   return pieces;
 }
 

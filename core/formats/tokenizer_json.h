@@ -19,8 +19,10 @@ std::shared_ptr<const Tokenizer> make_byte_level_bpe(const nlohmann::json& root,
 
 // Parts that every kind shares.
 AddedTokens read_added_tokens(const nlohmann::json& root, const std::string& file);
-// What the post-processor puts around a single text: id >= 0 is a token, -1 the text itself. Empty post-processor: {-1}.
+// What the post-processor puts around a single text: id >= 0 is a token, -1 the text itself. Empty
+// post-processor: {-1}.
 std::vector<int32_t> read_template(const nlohmann::json& root, const std::string& file);
-[[noreturn]] void refuse_tokenizer(const std::string& file, std::string item, std::string found, std::string expected);
+[[noreturn]] void refuse_tokenizer(const std::string& file, std::string item, std::string found,
+                                   std::string expected);
 
 }  // namespace slotscope::formats

@@ -18,8 +18,8 @@ size_t first_invalid_utf8(std::string_view text) {
     for (int k = 1; k < length; ++k)
       if ((byte(i + size_t(k)) & 0xC0) != 0x80) return i;
     const unsigned char second = byte(i + 1);
-    if ((lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F) || (lead == 0xF0 && second < 0x90) ||
-        (lead == 0xF4 && second > 0x8F))
+    if ((lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F) ||
+        (lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second > 0x8F))
       return i;
     i += size_t(length);
   }

@@ -10,8 +10,8 @@ namespace slotscope::formats {
 
 inline constexpr size_t kValidUtf8 = size_t(-1);
 
-// Byte position of the first byte that starts no valid sequence (RFC 3629: no overlong forms, no surrogates, at most U+10FFFF),
-// or kValidUtf8.
+// Byte position of the first byte that starts no valid sequence (RFC 3629: no overlong forms, no surrogates,
+// at most U+10FFFF), or kValidUtf8.
 size_t first_invalid_utf8(std::string_view text);
 
 // Bytes of the sequence that starts with `lead`, 1 for a byte that starts none.
@@ -27,7 +27,8 @@ void append_utf8(std::string& out, uint32_t code_point);
 // The code point at `at` of valid UTF-8; `at` moves behind it.
 uint32_t next_code_point(std::string_view text, size_t& at);
 
-// Text for messages: control characters as \xNN, cut after `limit` bytes (at a character's boundary) with "...".
+// Text for messages: control characters as \xNN, cut after `limit` bytes (at a character's boundary) with
+// "...".
 std::string printable(std::string_view text, size_t limit = 80);
 
 }  // namespace slotscope::formats

@@ -12,15 +12,16 @@
 namespace slotscope::formats {
 namespace {
 
-// A binary float with `exponent_bits` and `mantissa_bits`, IEEE bias, subnormals. `inf_and_nan`: the highest exponent holds
-// infinity and NaN as in IEEE; otherwise (E4M3FN) only all ones is NaN.
+// A binary float with `exponent_bits` and `mantissa_bits`, IEEE bias, subnormals. `inf_and_nan`: the highest
+// exponent holds infinity and NaN as in IEEE; otherwise (E4M3FN) only all ones is NaN.
 double small_float(uint32_t bits, int exponent_bits, int mantissa_bits, bool inf_and_nan) {
   const uint32_t mantissa_mask = (1u << mantissa_bits) - 1, exponent_mask = (1u << exponent_bits) - 1;
   const uint32_t mantissa = bits & mantissa_mask, exponent = bits >> mantissa_bits & exponent_mask;
   const double sign = bits >> (mantissa_bits + exponent_bits) & 1 ? -1.0 : 1.0;
   if (exponent == exponent_mask) {
     if (inf_and_nan)
-      return mantissa ? std::numeric_limits<double>::quiet_NaN() : sign * std::numeric_limits<double>::infinity();
+      return mantissa ? std::numeric_limits<double>::quiet_NaN()
+                      : sign * std::numeric_limits<double>::infinity();
     if (mantissa == mantissa_mask) return std::numeric_limits<double>::quiet_NaN();
   }
   const int bias = int(exponent_mask >> 1);
@@ -41,32 +42,54 @@ template <class Out>
 void convert(const std::byte* source, DType dtype, uint64_t count, Out* out) {
   const auto as_is = [](auto v) { return v; };
   switch (dtype) {
-    case DType::f8_e4m3: return each<uint8_t>(source, count, out, [](uint8_t v) { return small_float(v, 4, 3, false); });
-    case DType::f8_e5m2: return each<uint8_t>(source, count, out, [](uint8_t v) { return small_float(v, 5, 2, true); });
-    case DType::bf16: return each<uint16_t>(source, count, out, [](uint16_t v) { return std::bit_cast<float>(uint32_t(v) << 16); });
-    case DType::f16: return each<uint16_t>(source, count, out, [](uint16_t v) { return small_float(v, 5, 10, true); });
-    case DType::f32: return each<float>(source, count, out, as_is);
-    case DType::f64: return each<double>(source, count, out, as_is);
-    case DType::i8: return each<int8_t>(source, count, out, as_is);
-    case DType::u8: return each<uint8_t>(source, count, out, as_is);
-    case DType::i16: return each<int16_t>(source, count, out, as_is);
-    case DType::u16: return each<uint16_t>(source, count, out, as_is);
-    case DType::i32: return each<int32_t>(source, count, out, as_is);
-    case DType::u32: return each<uint32_t>(source, count, out, as_is);
-    case DType::i64: return each<int64_t>(source, count, out, as_is);
-    case DType::u64: return each<uint64_t>(source, count, out, as_is);
-    case DType::boolean: return each<uint8_t>(source, count, out, [](uint8_t v) { return v != 0; });
-    case DType::f4: case DType::f8_e8m0: case DType::c64: case DType::unknown: break;
+    case DType::f8_e4m3:
+      return each<uint8_t>(source, count, out, [](uint8_t v) { return small_float(v, 4, 3, false); });
+    case DType::f8_e5m2:
+      return each<uint8_t>(source, count, out, [](uint8_t v) { return small_float(v, 5, 2, true); });
+    case DType::bf16:
+      return each<uint16_t>(source, count, out,
+                            [](uint16_t v) { return std::bit_cast<float>(uint32_t(v) << 16); });
+    case DType::f16:
+      return each<uint16_t>(source, count, out, [](uint16_t v) { return small_float(v, 5, 10, true); });
+    case DType::f32:
+      return each<float>(source, count, out, as_is);
+    case DType::f64:
+      return each<double>(source, count, out, as_is);
+    case DType::i8:
+      return each<int8_t>(source, count, out, as_is);
+    case DType::u8:
+      return each<uint8_t>(source, count, out, as_is);
+    case DType::i16:
+      return each<int16_t>(source, count, out, as_is);
+    case DType::u16:
+      return each<uint16_t>(source, count, out, as_is);
+    case DType::i32:
+      return each<int32_t>(source, count, out, as_is);
+    case DType::u32:
+      return each<uint32_t>(source, count, out, as_is);
+    case DType::i64:
+      return each<int64_t>(source, count, out, as_is);
+    case DType::u64:
+      return each<uint64_t>(source, count, out, as_is);
+    case DType::boolean:
+      return each<uint8_t>(source, count, out, [](uint8_t v) { return v != 0; });
+    case DType::f4:
+    case DType::f8_e8m0:
+    case DType::c64:
+    case DType::unknown:
+      break;
   }
 }
 
 // The bytes of elements [first, first + count) after all checks.
-const std::byte* element_bytes(const Checkpoint& checkpoint, const TensorInfo& tensor, uint64_t first, uint64_t count) {
+const std::byte* element_bytes(const Checkpoint& checkpoint, const TensorInfo& tensor, uint64_t first,
+                               uint64_t count) {
   const std::string file = checkpoint.files()[size_t(tensor.file)].string();
   const std::string item = "tensor '" + printable(tensor.name) + "'";
   if (!can_compute(tensor.dtype))
     throw Error({file, item, "dtype " + printable(tensor.dtype_text, 20) + " cannot be computed with",
-                 "BF16, F16, F32, F64, F8_E4M3, F8_E5M2, BOOL or whole numbers", "Convert the tensor first."});
+                 "BF16, F16, F32, F64, F8_E4M3, F8_E5M2, BOOL or whole numbers",
+                 "Convert the tensor first."});
   const uint64_t total = element_count(tensor);
   if (first > total || count > total - first)
     throw Error({file, item, "elements " + std::to_string(first) + " to " + std::to_string(first + count),
@@ -92,8 +115,12 @@ bool can_compute(DType dtype) {
   return dtype != DType::f4 && dtype != DType::f8_e8m0 && dtype != DType::c64 && dtype != DType::unknown;
 }
 
-void convert_values(const std::byte* source, DType dtype, uint64_t count, double* out) { convert(source, dtype, count, out); }
-void convert_values(const std::byte* source, DType dtype, uint64_t count, float* out) { convert(source, dtype, count, out); }
+void convert_values(const std::byte* source, DType dtype, uint64_t count, double* out) {
+  convert(source, dtype, count, out);
+}
+void convert_values(const std::byte* source, DType dtype, uint64_t count, float* out) {
+  convert(source, dtype, count, out);
+}
 
 uint64_t element_count(const TensorInfo& tensor) {
   uint64_t n = 1;
@@ -101,15 +128,16 @@ uint64_t element_count(const TensorInfo& tensor) {
   return n;
 }
 
-std::vector<double> read_values(const Checkpoint& checkpoint, const TensorInfo& tensor, uint64_t first, uint64_t count) {
+std::vector<double> read_values(const Checkpoint& checkpoint, const TensorInfo& tensor, uint64_t first,
+                                uint64_t count) {
   const std::byte* source = element_bytes(checkpoint, tensor, first, count);
   std::vector<double> values(count);
   convert_values(source, tensor.dtype, count, values.data());
   return values;
 }
 
-std::vector<std::string> read_values_text(const Checkpoint& checkpoint, const TensorInfo& tensor, uint64_t first,
-                                          uint64_t count) {
+std::vector<std::string> read_values_text(const Checkpoint& checkpoint, const TensorInfo& tensor,
+                                          uint64_t first, uint64_t count) {
   const std::byte* source = element_bytes(checkpoint, tensor, first, count);
   if (tensor.dtype == DType::i64) return whole_texts<int64_t>(source, count);
   if (tensor.dtype == DType::u64) return whole_texts<uint64_t>(source, count);

@@ -1,4 +1,5 @@
-// Stored numbers to float or double, element by element. Every conversion to double is exact but I64/U64 beyond 2^53.
+// Stored numbers to float or double, element by element. Every conversion to double is exact but I64/U64
+// beyond 2^53.
 #pragma once
 
 #include <cstddef>
@@ -13,14 +14,15 @@ namespace slotscope::formats {
 // False for F4, F8_E8M0, C64 and unknown: they are listed, but nothing is computed with them.
 bool can_compute(DType dtype);
 
-// `count` values at `source` (any alignment, little-endian) to `out`. To float: rounds F64 and wide integers to nearest; exact
-// for BF16, F16, F32, F8 and narrow integers. The caller has checked can_compute.
+// `count` values at `source` (any alignment, little-endian) to `out`. To float: rounds F64 and wide integers
+// to nearest; exact for BF16, F16, F32, F8 and narrow integers. The caller has checked can_compute.
 void convert_values(const std::byte* source, DType dtype, uint64_t count, double* out);
 void convert_values(const std::byte* source, DType dtype, uint64_t count, float* out);
 
-// Elements [first, first + count) as text: integers exactly (never through double), reals in the shortest form that reads back,
-// booleans as 0 and 1. Throws Error for dtypes that cannot be computed with.
-std::vector<std::string> read_values_text(const Checkpoint& checkpoint, const TensorInfo& tensor, uint64_t first, uint64_t count);
+// Elements [first, first + count) as text: integers exactly (never through double), reals in the shortest
+// form that reads back, booleans as 0 and 1. Throws Error for dtypes that cannot be computed with.
+std::vector<std::string> read_values_text(const Checkpoint& checkpoint, const TensorInfo& tensor,
+                                          uint64_t first, uint64_t count);
 
 // Number of elements: the product of the shape (1 for a scalar).
 uint64_t element_count(const TensorInfo& tensor);

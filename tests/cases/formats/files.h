@@ -65,7 +65,8 @@ inline std::string zeros_file(const std::vector<Shape>& tensors, float fill = 0)
       if (!wide) bits >>= 16;
       data.append(reinterpret_cast<const char*>(&bits), wide ? 4 : 2);
     }
-    header[tensor.name] = {{"dtype", tensor.dtype}, {"shape", tensor.shape}, {"data_offsets", {begin, data.size()}}};
+    header[tensor.name] = {
+        {"dtype", tensor.dtype}, {"shape", tensor.shape}, {"data_offsets", {begin, data.size()}}};
   }
   return safetensors(header.dump(), data);
 }

@@ -1,5 +1,5 @@
-// Raven configurations: golden folders of both flavours, the detection order, and every trap of section R that shapes can show
-// (bad-inputs B23, B24, B26 to B28, R6 to R13; model-zoo 2.1, 2.2, 2.7).
+// Raven configurations: golden folders of both flavours, the detection order, and every trap of section R
+// that shapes can show (bad-inputs B23, B24, B26 to B28, R6 to R13; model-zoo 2.1, 2.2, 2.7).
 #include "core/formats/raven_config.h"
 
 #include <cmath>
@@ -27,7 +27,8 @@ struct Made {
   Made(Context& t, const std::string& golden) {
     const auto checkpoint = Checkpoint::open(t.data("golden/models/" + golden));
     config = *checkpoint->config();
-    for (const auto& tensor : checkpoint->tensors()) tensors[tensor.name] = {tensor.name, tensor.shape, "F32"};
+    for (const auto& tensor : checkpoint->tensors())
+      tensors[tensor.name] = {tensor.name, tensor.shape, "F32"};
   }
   Made& set(const std::string& key, json value) {
     config[key] = std::move(value);
@@ -47,7 +48,8 @@ struct Made {
   }
   // The same for both layers: attn.<name>
   Made& both(const std::string& name, std::vector<int64_t> s, std::string dtype = "F32") {
-    for (const char* layer : {"0", "1"}) shape("model.layers." + std::string(layer) + ".attn." + name, s, dtype);
+    for (const char* layer : {"0", "1"})
+      shape("model.layers." + std::string(layer) + ".attn." + name, s, dtype);
     return *this;
   }
   Made& drop_both(const std::string& name) {
@@ -62,7 +64,9 @@ struct Made {
     write_file(folder / "model.safetensors", zeros_file(list, fill));
     return Checkpoint::open(folder);
   }
-  RavenConfig read(Context& t, const std::string& flavour = "") const { return read_raven_config(*open(t), flavour); }
+  RavenConfig read(Context& t, const std::string& flavour = "") const {
+    return read_raven_config(*open(t), flavour);
+  }
 };
 
 bool any_has(const std::vector<std::string>& texts, std::string_view part) {
@@ -145,9 +149,11 @@ SLOTSCOPE_CASE(detection_order) {
     CHECK_EQ(any_has(config.warnings, "guessed"), matters);
   };
   expect(plain().read(t, "goombalab"), Flavour::goombalab, "user", false);
-  expect(plain().set("use_rope", false).set("use_norm", true).read(t, "goombalab"), Flavour::goombalab, "user", false);
+  expect(plain().set("use_rope", false).set("use_norm", true).read(t, "goombalab"), Flavour::goombalab,
+         "user", false);
   expect(plain().set("use_rope", false).set("use_norm", true).read(t), Flavour::fla, "use_rope", false);
-  expect(plain().set("attnres_block_size", nullptr).set("clamp_min", 0).read(t), Flavour::fla, "attnres_block_size", false);
+  expect(plain().set("attnres_block_size", nullptr).set("clamp_min", 0).read(t), Flavour::fla,
+         "attnres_block_size", false);
   for (const char* key : {"clamp_min", "clamp_max", "use_norm"})
     expect(plain().set(key, nullptr).read(t), Flavour::goombalab, key, false);
   expect(plain().set("exapnd_k", 1).read(t), Flavour::goombalab, "exapnd_k", false);
@@ -155,7 +161,8 @@ SLOTSCOPE_CASE(detection_order) {
   Made gated(t, "raven_fla_gate_T80");
   expect(gated.without("attnres_block_size").without("use_rope").read(t), Flavour::fla, "guessed", false);
   Made wide(t, "raven_fla_expandv2");
-  expect(wide.without("attnres_block_size").without("use_rope").read(t), Flavour::fla, "value width 64", false);
+  expect(wide.without("attnres_block_size").without("use_rope").read(t), Flavour::fla, "value width 64",
+         false);
   Made hybrid(t, "raven_fla_hybrid_list");
   hybrid.without("attnres_block_size").without("use_rope");
   expect(hybrid.read(t), Flavour::fla, "guessed", true);
@@ -169,7 +176,10 @@ SLOTSCOPE_CASE(detection_order) {
 SLOTSCOPE_CASE(misspelt_expand) {
   const auto gb = [&] { return Made(t, "raven_gb_default").without("expand_k"); };
   const auto widths = [](Made made, int64_t d_k) {
-    made.both("q_proj.weight", {4 * d_k, 32}).both("k_proj.weight", {4 * d_k, 32}).both("q_norm.weight", {d_k}).both("k_norm.weight", {d_k});
+    made.both("q_proj.weight", {4 * d_k, 32})
+        .both("k_proj.weight", {4 * d_k, 32})
+        .both("q_norm.weight", {d_k})
+        .both("k_norm.weight", {d_k});
     return made;
   };
   RavenConfig config = widths(gb().set("exapnd_k", 2), 16).read(t);
@@ -194,8 +204,10 @@ SLOTSCOPE_CASE(misspelt_expand) {
   CHECK(any_has(config.warnings, "q_proj has 64 rows, expand_k 1 gives 32"));
   CHECK_EQ(source_of(config, "d_k"), std::string("16 from weights"));
   // Only q_proj disagrees: that is no model.
-  CHECK_ERROR(Made(t, "raven_fla_default").both("q_proj.weight", {64, 32}).read(t), "k_proj.weight", "[32, 32]", "[64, 32]");
-  CHECK_ERROR(Made(t, "raven_fla_default").both("q_proj.weight", {33, 32}).read(t), "q_proj.weight", "[33, 32]", "[32, 32]");
+  CHECK_ERROR(Made(t, "raven_fla_default").both("q_proj.weight", {64, 32}).read(t), "k_proj.weight",
+              "[32, 32]", "[64, 32]");
+  CHECK_ERROR(Made(t, "raven_fla_default").both("q_proj.weight", {33, 32}).read(t), "q_proj.weight",
+              "[33, 32]", "[32, 32]");
   CHECK_ERROR(Made(t, "raven_fla_default").set("expand_k", "2").read(t), "expand_k", "\"2\"", "a number");
   CHECK_ERROR(Made(t, "raven_fla_default").set("expand_k", -1).read(t), "expand_k", "above 0");
   CHECK_ERROR(Made(t, "raven_fla_default").set("expand_k", 1e30).read(t), "expand_k");
@@ -203,8 +215,14 @@ SLOTSCOPE_CASE(misspelt_expand) {
 
 // B28: null means the class default.
 SLOTSCOPE_CASE(nulls) {
-  const RavenConfig config = Made(t, "raven_fla_default").set("num_slots", nullptr).set("topk", nullptr).set("attn", nullptr)
-                                 .set("num_kv_heads", nullptr).set("hidden_ratio", nullptr).set("norm_eps", nullptr).read(t);
+  const RavenConfig config = Made(t, "raven_fla_default")
+                                 .set("num_slots", nullptr)
+                                 .set("topk", nullptr)
+                                 .set("attn", nullptr)
+                                 .set("num_kv_heads", nullptr)
+                                 .set("hidden_ratio", nullptr)
+                                 .set("norm_eps", nullptr)
+                                 .read(t);
   CHECK_EQ(config.slots, 8);  // key dim per head
   CHECK_EQ(config.topk, 8);   // 32, lowered (R9)
   CHECK_EQ(config.kv_heads, 4);
@@ -217,7 +235,8 @@ SLOTSCOPE_CASE(nulls) {
 
 SLOTSCOPE_CASE(topk_above_slots) {  // R9
   CHECK_ERROR(Made(t, "raven_fla_default").set("topk", 9).read(t), "topk", "9", "1 to 8");
-  CHECK_ERROR(Made(t, "raven_gb_default").set("topk", 9).set("num_slots", nullptr).read(t), "topk", "9", "1 to 8");
+  CHECK_ERROR(Made(t, "raven_gb_default").set("topk", 9).set("num_slots", nullptr).read(t), "topk", "9",
+              "1 to 8");
   CHECK_ERROR(Made(t, "raven_fla_default").set("topk", 0).read(t), "topk", "0");
   CHECK_EQ(Made(t, "raven_fla_default").set("topk", 8).read(t).topk, 8);
 }
@@ -227,7 +246,9 @@ SLOTSCOPE_CASE(grouped_heads) {
   const auto grouped = [&](const char* golden, int64_t router_heads) {
     Made made(t, golden);
     made.set("num_kv_heads", 2).both("k_proj.weight", {16, 32}).both("v_proj.weight", {16, 32});
-    made.both("r_proj.weight", {router_heads * 8, 32}).both("a_proj.weight", {router_heads, 32}).both("A_log", {router_heads});
+    made.both("r_proj.weight", {router_heads * 8, 32})
+        .both("a_proj.weight", {router_heads, 32})
+        .both("A_log", {router_heads});
     return made.both("dt_bias", {router_heads});
   };
   const RavenConfig fla = grouped("raven_fla_default", 2).read(t);
@@ -257,18 +278,26 @@ SLOTSCOPE_CASE(norm_width) {
   CHECK_ERROR(wide(32).read(t, "fla"), "g_norm.weight", "[32]", "[64]");
   // With the output gate both code bases take it.
   Made gated(t, "raven_gb_gate");
-  gated.set("expand_v", 2).both("v_proj.weight", {64, 32}).both("o_proj.weight", {32, 64}).both("o_norm.weight", {16});
+  gated.set("expand_v", 2)
+      .both("v_proj.weight", {64, 32})
+      .both("o_proj.weight", {32, 64})
+      .both("o_norm.weight", {16});
   gated.both("o_gate_proj.weight", {64, 32});
   CHECK(gated.read(t).flavour == Flavour::goombalab);
 }
 
 // R8, R10: keys that do nothing are noted, and no tensors are asked for them.
 SLOTSCOPE_CASE(ignored_keys) {
-  const RavenConfig config = Made(t, "raven_gb_default").set("use_short_conv", true).set("conv_size", 4).read(t);
-  CHECK(any_has(config.notes, "keys without effect in this model: clamp_min, clamp_max, use_short_conv, conv_size, use_norm"));
+  const RavenConfig config =
+      Made(t, "raven_gb_default").set("use_short_conv", true).set("conv_size", 4).read(t);
+  CHECK(any_has(
+      config.notes,
+      "keys without effect in this model: clamp_min, clamp_max, use_short_conv, conv_size, use_norm"));
   CHECK(any_has(config.notes, "add_gumbel_noise acts in training only"));
-  CHECK_ERROR(Made(t, "raven_gb_default").both("q_conv1d.weight", {32, 1, 4}).read(t), "q_conv1d", "1 others", "Short convolutions");
-  CHECK(any_has(Made(t, "raven_gb_default").set("use_rope", true).read(t, "goombalab").warnings, "use_rope has no effect"));
+  CHECK_ERROR(Made(t, "raven_gb_default").both("q_conv1d.weight", {32, 1, 4}).read(t), "q_conv1d", "1 others",
+              "Short convolutions");
+  CHECK(any_has(Made(t, "raven_gb_default").set("use_rope", true).read(t, "goombalab").warnings,
+                "use_rope has no effect"));
 }
 
 // R11: RoPE in attention layers follows the flavour; routes exist only elsewhere.
@@ -296,17 +325,21 @@ SLOTSCOPE_CASE(hybrid_layers) {
   CHECK_ERROR(made.read(t), "bias", "not part of the model");
   CHECK_ERROR(Made(t, "raven_fla_hybrid_list").read(t, "goombalab"), "attn", "a list", "flavour fla");
   Made missing(t, "raven_fla_hybrid_list");
-  CHECK_ERROR(missing.drop("model.layers.1.attn.v_proj.bias").read(t), "model.layers.1.attn.v_proj.bias", "missing", "[32]");
+  CHECK_ERROR(missing.drop("model.layers.1.attn.v_proj.bias").read(t), "model.layers.1.attn.v_proj.bias",
+              "missing", "[32]");
 }
 
 // B27: tied embeddings in all four forms.
 SLOTSCOPE_CASE(tied_embeddings) {
   const RavenConfig a = Made(t, "raven_fla_tied").read(t);
   CHECK(a.tied && any_has(a.notes, "tied"));
-  const RavenConfig b = Made(t, "raven_fla_tied").without("tie_word_embeddings").set("text_config", {{"tie_word_embeddings", true}}).read(t);
+  const RavenConfig b = Made(t, "raven_fla_tied")
+                            .without("tie_word_embeddings")
+                            .set("text_config", {{"tie_word_embeddings", true}})
+                            .read(t);
   CHECK(b.tied && any_has(b.notes, "tied") && any_has(b.notes, "text_config"));
-  CHECK_ERROR(Made(t, "raven_fla_tied").set("tie_word_embeddings", false).read(t), "lm_head.weight", "missing", "tie_word_embeddings is false",
-              "[53, 32]", "never made up");
+  CHECK_ERROR(Made(t, "raven_fla_tied").set("tie_word_embeddings", false).read(t), "lm_head.weight",
+              "missing", "tie_word_embeddings is false", "[53, 32]", "never made up");
   CHECK_ERROR(Made(t, "raven_fla_tied").without("tie_word_embeddings").read(t), "lm_head.weight", "missing");
   // d: a stored head besides the flag. Listing warns; comparing the values is part of loading.
   Made made(t, "raven_fla_tied");
@@ -334,18 +367,26 @@ SLOTSCOPE_CASE(bias_values) {
   made.fill = std::numeric_limits<float>::quiet_NaN();
   checkpoint = made.open(t);
   config = read_raven_config(*checkpoint);
-  CHECK_ERROR(check_raven_values(*checkpoint, config), "model.layers.0.attn.r_bias", "NaN at [0, 0]", "uninitialised");
+  CHECK_ERROR(check_raven_values(*checkpoint, config), "model.layers.0.attn.r_bias", "NaN at [0, 0]",
+              "uninitialised");
 }
 
 // R12, R13: names, and stored dtypes of the decay.
 SLOTSCOPE_CASE(names_and_dtypes) {
   const RavenConfig rounded = Made(t, "raven_fla_default").both("A_log", {4}, "BF16").read(t);
-  CHECK(any_has(rounded.warnings, "A_log is stored as BF16") && any_has(rounded.notes, "dt_bias is stored as F32"));
-  CHECK_ERROR(Made(t, "raven_fla_default").drop("model.embeddings.weight").shape("model.embed_tokens.weight", {53, 32}).read(t),
+  CHECK(any_has(rounded.warnings, "A_log is stored as BF16") &&
+        any_has(rounded.notes, "dt_bias is stored as F32"));
+  CHECK_ERROR(Made(t, "raven_fla_default")
+                  .drop("model.embeddings.weight")
+                  .shape("model.embed_tokens.weight", {53, 32})
+                  .read(t),
               "model.embeddings.weight", "missing", "[53, 32]");
-  CHECK_ERROR(Made(t, "raven_fla_default").drop("model.layers.1.attn.A_log").read(t), "model.layers.1.attn.A_log", "missing", "[4]");
-  CHECK_ERROR(Made(t, "raven_fla_default").shape("model.layers.0.mlp.up_proj.weight", {47, 32}).read(t), "up_proj", "[47, 32]", "[48, 32]");
-  CHECK_ERROR(Made(t, "raven_fla_default").shape("model.layers.2.attn_norm.weight", {32}).read(t), "model.layers.2", "0 to 1");
+  CHECK_ERROR(Made(t, "raven_fla_default").drop("model.layers.1.attn.A_log").read(t),
+              "model.layers.1.attn.A_log", "missing", "[4]");
+  CHECK_ERROR(Made(t, "raven_fla_default").shape("model.layers.0.mlp.up_proj.weight", {47, 32}).read(t),
+              "up_proj", "[47, 32]", "[48, 32]");
+  CHECK_ERROR(Made(t, "raven_fla_default").shape("model.layers.2.attn_norm.weight", {32}).read(t),
+              "model.layers.2", "0 to 1");
   CHECK_ERROR(Made(t, "raven_fla_default").shape("model.res_norm.weight", {32}).read(t), "AttnRes");
   CHECK_EQ(Made(t, "raven_fla_default").shape("model.layers.0.attn.rotary.inv_freq", {4}).read(t).layers, 2);
   // A base model: no leading "model." and no head; tied, or refused.
@@ -359,16 +400,20 @@ SLOTSCOPE_CASE(names_and_dtypes) {
   CHECK_EQ(base.read(t).prefix, std::string());
   CHECK_ERROR(base.set("tie_word_embeddings", false).read(t), "lm_head.weight", "base model");
   // Sizes that only the tensors know.
-  const RavenConfig rows = Made(t, "raven_fla_default").set("vocab_size", 50).set("intermediate_size", 64).read(t);
+  const RavenConfig rows =
+      Made(t, "raven_fla_default").set("vocab_size", 50).set("intermediate_size", 64).read(t);
   CHECK_EQ(rows.vocab, 53);  // B29
   CHECK(any_has(rows.notes, "vocab_size is 50, the embedding has 53 rows"));
   CHECK_EQ(rows.intermediate, 48);
-  CHECK_ERROR(Made(t, "raven_fla_default").shape("lm_head.weight", {50, 32}).read(t), "lm_head.weight", "[50, 32]", "[53, 32]");
+  CHECK_ERROR(Made(t, "raven_fla_default").shape("lm_head.weight", {50, 32}).read(t), "lm_head.weight",
+              "[50, 32]", "[53, 32]");
 }
 
 // Options outside the public code are refused by name (model-zoo 1.11, 2.7).
 SLOTSCOPE_CASE(unsupported) {
-  const auto with = [&](const char* key, json value) { return Made(t, "raven_fla_default").set(key, std::move(value)).read(t); };
+  const auto with = [&](const char* key, json value) {
+    return Made(t, "raven_fla_default").set(key, std::move(value)).read(t);
+  };
   CHECK_ERROR(with("alpha", 1), "alpha", "config.json");
   CHECK_ERROR(with("router_alpha", 4), "router_alpha");
   CHECK_ERROR(with("attnres_block_size", 4), "attnres_block_size", "4");
@@ -393,7 +438,8 @@ SLOTSCOPE_CASE(unsupported) {
   CHECK_ERROR(read_raven_config(*Checkpoint::open(folder)), "no weights");  // B06: metadata only
   std::filesystem::remove(folder / "config.json");
   CHECK_ERROR(read_raven_config(*Checkpoint::open(folder)), "config.json", "no readable config.json");
-  CHECK_ERROR(Made(t, "raven_fla_default").shape("model.norm.weight", {32}, "I16").read(t), "model.norm.weight", "I16");
+  CHECK_ERROR(Made(t, "raven_fla_default").shape("model.norm.weight", {32}, "I16").read(t),
+              "model.norm.weight", "I16");
 }
 
 // B24 as far as Raven has it: RoPE settings count only where a layer uses them.
@@ -401,11 +447,16 @@ SLOTSCOPE_CASE(rope_settings) {
   const auto roped = [&] { return Made(t, "raven_fla_default").set("use_rope", true); };
   CHECK_EQ(roped().read(t).rope_theta, 10000.0);
   CHECK_EQ(roped().set("rope_theta", 500).read(t).rope_theta, 500.0);
-  const RavenConfig moved = roped().without("rope_theta").set("rope_parameters", {{"rope_theta", 5e5}, {"rope_type", "default"}}).read(t);
+  const RavenConfig moved = roped()
+                                .without("rope_theta")
+                                .set("rope_parameters", {{"rope_theta", 5e5}, {"rope_type", "default"}})
+                                .read(t);
   CHECK_EQ(moved.rope_theta, 5e5);
   CHECK_EQ(source_of(moved, "rope_theta"), std::string("5e+05 from rope_parameters.rope_theta"));
-  CHECK_ERROR(roped().set("rope_scaling", {{"type", "linear"}, {"factor", 2}}).read(t), "rope_scaling.type", "linear");
+  CHECK_ERROR(roped().set("rope_scaling", {{"type", "linear"}, {"factor", 2}}).read(t), "rope_scaling.type",
+              "linear");
   CHECK_ERROR(roped().set("rope_parameters", {{"rope_type", "foo"}}).read(t), "rope_parameters.type", "foo");
   CHECK_EQ(roped().set("rope_scaling", nullptr).read(t).rope_theta, 10000.0);
-  CHECK(any_has(Made(t, "raven_fla_default").set("rope_scaling", {{"type", "foo"}}).read(t).notes, "rope_scaling has no effect"));
+  CHECK(any_has(Made(t, "raven_fla_default").set("rope_scaling", {{"type", "foo"}}).read(t).notes,
+                "rope_scaling has no effect"));
 }

@@ -1,4 +1,5 @@
-// safetensors files: what opens, what is refused and in which words (bad-inputs B01 to B03, B05 to B08, B10 to B12).
+// safetensors files: what opens, what is refused and in which words (bad-inputs B01 to B03, B05 to B08, B10
+// to B12).
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -48,9 +49,12 @@ SLOTSCOPE_CASE(bundled_checkpoint) {
 
 // B01: the likely kind is named, and the size; nothing is allocated from the number read.
 SLOTSCOPE_CASE(wrong_kind) {
-  const std::string lfs = "version https://git-lfs.github.com/spec/v1\noid sha256:" + std::string(64, '0') + "\nsize 123\n";
-  CHECK_ERROR(open_bytes(t, lfs), "Git LFS pointer", "git lfs pull", "model.safetensors", std::to_string(lfs.size()));
-  CHECK_ERROR(open_bytes(t, std::string("PK\x03\x04\x14\0\0\0\x08\x08\0\0\0\0", 14)), "torch zip", "Rename", "14 bytes");
+  const std::string lfs =
+      "version https://git-lfs.github.com/spec/v1\noid sha256:" + std::string(64, '0') + "\nsize 123\n";
+  CHECK_ERROR(open_bytes(t, lfs), "Git LFS pointer", "git lfs pull", "model.safetensors",
+              std::to_string(lfs.size()));
+  CHECK_ERROR(open_bytes(t, std::string("PK\x03\x04\x14\0\0\0\x08\x08\0\0\0\0", 14)), "torch zip", "Rename",
+              "14 bytes");
   CHECK_ERROR(open_bytes(t, "<!DOCTYPE html>"), "web page", "download failed", "15 bytes");
   CHECK_ERROR(open_bytes(t, "\n <HTML><body></body></html>"), "web page");
   CHECK_ERROR(open_bytes(t, ""), "empty", "0 bytes");
@@ -63,7 +67,8 @@ SLOTSCOPE_CASE(wrong_kind) {
 // B02: lengths that wrap or exceed the file.
 SLOTSCOPE_CASE(header_length) {
   for (const uint64_t n : {UINT64_MAX, UINT64_MAX - 7, uint64_t(1) << 63, uint64_t(100'000'001)})
-    CHECK_ERROR(open_bytes(t, le64(n) + "{}"), "header length " + std::to_string(n) + " is over the 100,000,000 byte limit");
+    CHECK_ERROR(open_bytes(t, le64(n) + "{}"),
+                "header length " + std::to_string(n) + " is over the 100,000,000 byte limit");
   CHECK_ERROR(open_bytes(t, le64(3) + "{}"), "header needs 3 bytes, file has 2");
   CHECK_ERROR(open_bytes(t, le64(0)), "header", "JSON");
   CHECK_ERROR(open_bytes(t, le64(100'000'000) + "{}"), "header needs 100000000 bytes, file has 2");
@@ -88,7 +93,8 @@ SLOTSCOPE_CASE(large_header) {
 
   std::string many = "{";
   for (int i = 0; i < 100'000; ++i)
-    many += (i ? "," : "") + std::string("\"model.layers.") + std::to_string(i) + ".weight\":" + entry("F32", "[1]", i * 4, i * 4 + 4);
+    many += (i ? "," : "") + std::string("\"model.layers.") + std::to_string(i) +
+            ".weight\":" + entry("F32", "[1]", i * 4, i * 4 + 4);
   const auto path = folder / "many.safetensors";
   write_file(path, safetensors(many + "}", std::string(400'000, '\0')));
   const auto start = std::chrono::steady_clock::now();
@@ -107,19 +113,23 @@ SLOTSCOPE_CASE(duplicate_names) {
               "tensor 'a' appears twice in the header");
   CHECK_ERROR(open_bytes(t, safetensors("{\"a\":" + first + ",\"a\":" + first + "}", raw<float>({1}))),
               "tensor 'a' appears twice in the header");
-  CHECK_ERROR(open_bytes(t, safetensors("{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}",
-                                        raw<float>({1}))),
-              "'dtype' appears twice", "tensor 'a'");
+  CHECK_ERROR(
+      open_bytes(
+          t, safetensors("{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}",
+                         raw<float>({1}))),
+      "'dtype' appears twice", "tensor 'a'");
   // Written with an escape it is still the same name.
-  CHECK_ERROR(open_bytes(t, safetensors("{\"a\":" + first + ",\"\\u0061\":" + second + "}", raw<float>({1, 2}))),
-              "tensor 'a' appears twice in the header");
+  CHECK_ERROR(
+      open_bytes(t, safetensors("{\"a\":" + first + ",\"\\u0061\":" + second + "}", raw<float>({1, 2}))),
+      "tensor 'a' appears twice in the header");
 }
 
 // B06: the __metadata__ entry in all its forms.
 SLOTSCOPE_CASE(metadata) {
   const std::string w = "\"w\":" + entry("F32", "[1]", 0, 4);
   for (const std::string form : {"{}", "null", "{\"format\":\"pt\"}", "{\"format\":\"pt\",\"b\":\"\"}"}) {
-    const auto checkpoint = open_bytes(t, safetensors("{\"__metadata__\":" + form + "," + w + "}", raw<float>({7})));
+    const auto checkpoint =
+        open_bytes(t, safetensors("{\"__metadata__\":" + form + "," + w + "}", raw<float>({7})));
     CHECK_EQ(checkpoint->tensors().size(), size_t(1));
     CHECK_EQ(values(*checkpoint, "w"), std::vector<double>{7});
   }
@@ -131,7 +141,8 @@ SLOTSCOPE_CASE(metadata) {
               "metadata value 'n' must be text");
   CHECK_ERROR(open_bytes(t, safetensors("{\"__metadata__\":{\"n\":{}}," + w + "}", raw<float>({7}))),
               "metadata value 'n' must be text");
-  CHECK_ERROR(open_bytes(t, safetensors("{\"__metadata__\":[1]," + w + "}", raw<float>({7}))), "__metadata__", "texts");
+  CHECK_ERROR(open_bytes(t, safetensors("{\"__metadata__\":[1]," + w + "}", raw<float>({7}))), "__metadata__",
+              "texts");
 }
 
 // B07: the data must be covered exactly; the order of the header does not matter.
@@ -146,13 +157,16 @@ SLOTSCOPE_CASE(layout) {
   CHECK_ERROR(with("", 4), "file is 4 bytes short");
   CHECK_ERROR(open_bytes(t, safetensors("{\"a\":" + entry("F32", "[2]", 8, 16) + "}", std::string(16, '\0'))),
               "8 unused bytes before 'a'");
-  const auto swapped = open_bytes(t, safetensors("{\"b\":" + entry("F32", "[2]", 8, 16) + ",\"a\":" +
-                                                 entry("F32", "[2]", 0, 8) + "}", raw<float>({1, 2, 3, 4})));
+  const auto swapped = open_bytes(
+      t, safetensors("{\"b\":" + entry("F32", "[2]", 8, 16) + ",\"a\":" + entry("F32", "[2]", 0, 8) + "}",
+                     raw<float>({1, 2, 3, 4})));
   CHECK_EQ(values(*swapped, "a"), (std::vector<double>{1, 2}));
   CHECK_EQ(values(*swapped, "b"), (std::vector<double>{3, 4}));
   // Empty tensors take no bytes and may share an offset.
-  const auto empty = open_bytes(t, safetensors("{\"a\":" + entry("F32", "[0,3]", 0, 0) + ",\"b\":" + entry("F32", "[1]", 0, 4) +
-                                               ",\"c\":" + entry("F32", "[2,0]", 4, 4) + "}", raw<float>({5})));
+  const auto empty = open_bytes(
+      t, safetensors("{\"a\":" + entry("F32", "[0,3]", 0, 0) + ",\"b\":" + entry("F32", "[1]", 0, 4) +
+                         ",\"c\":" + entry("F32", "[2,0]", 4, 4) + "}",
+                     raw<float>({5})));
   CHECK_EQ(values(*empty, "b"), std::vector<double>{5});
   CHECK_EQ(values(*empty, "c"), std::vector<double>{});
 }
@@ -160,10 +174,13 @@ SLOTSCOPE_CASE(layout) {
 // B08: offsets and shapes that are no sane numbers, for known and unknown dtypes.
 SLOTSCOPE_CASE(offsets_and_shapes) {
   for (const std::string dtype : {"F32", "XF9"}) {
-    for (const std::string offsets : {"[8,0]", "[-4,4]", "[0,4.5]", "[0]", "[]", "[0,4,8]", "[\"0\",\"4\"]", "null", "{}", "4",
-                                      "[0,1e1]", "[0,18446744073709551616]", "[[0],4]", "[true,4]"}) {
-      CHECK_ERROR(open_bytes(t, safetensors("{\"w\":{\"dtype\":\"" + dtype + "\",\"shape\":[1],\"data_offsets\":" + offsets + "}}",
-                                            std::string(8, '\0'))), "tensor 'w'", "data_offsets");
+    for (const std::string offsets :
+         {"[8,0]", "[-4,4]", "[0,4.5]", "[0]", "[]", "[0,4,8]", "[\"0\",\"4\"]", "null", "{}", "4", "[0,1e1]",
+          "[0,18446744073709551616]", "[[0],4]", "[true,4]"}) {
+      CHECK_ERROR(open_bytes(t, safetensors("{\"w\":{\"dtype\":\"" + dtype +
+                                                "\",\"shape\":[1],\"data_offsets\":" + offsets + "}}",
+                                            std::string(8, '\0'))),
+                  "tensor 'w'", "data_offsets");
     }
     const auto shaped = [&](std::string_view shape, uint64_t end) {
       return open_bytes(t, safetensors("{\"w\":" + entry(dtype, shape, 0, end) + "}", std::string(4, '\0')));
@@ -176,14 +193,17 @@ SLOTSCOPE_CASE(offsets_and_shapes) {
     CHECK_ERROR(shaped("[1.0]", 4), "tensor 'w'", "shape");
     CHECK_ERROR(shaped("4", 4), "tensor 'w'", "shape");
   }
-  CHECK_ERROR(open_bytes(t, safetensors("{\"w\":" + entry("I32", "[2,2]", 0, 4) + "}", std::string(4, '\0'))), "tensor 'w'",
-              "needs 16 bytes", "give 4");
+  CHECK_ERROR(open_bytes(t, safetensors("{\"w\":" + entry("I32", "[2,2]", 0, 4) + "}", std::string(4, '\0'))),
+              "tensor 'w'", "needs 16 bytes", "give 4");
   CHECK_ERROR(open_bytes(t, safetensors("{\"w\":" + entry("F4", "[3]", 0, 1) + "}", "x")), "tensor 'w'");
-  CHECK_ERROR(open_bytes(t, safetensors("{\"w\":{\"shape\":[1],\"data_offsets\":[0,4]}}", "1234")), "tensor 'w'", "no dtype");
-  CHECK_ERROR(open_bytes(t, safetensors("{\"w\":{\"dtype\":\"F32\",\"data_offsets\":[0,4]}}", "1234")), "tensor 'w'", "no shape");
+  CHECK_ERROR(open_bytes(t, safetensors("{\"w\":{\"shape\":[1],\"data_offsets\":[0,4]}}", "1234")),
+              "tensor 'w'", "no dtype");
+  CHECK_ERROR(open_bytes(t, safetensors("{\"w\":{\"dtype\":\"F32\",\"data_offsets\":[0,4]}}", "1234")),
+              "tensor 'w'", "no shape");
   CHECK_ERROR(open_bytes(t, safetensors("{\"w\":5}")), "tensor 'w'");
   CHECK_ERROR(open_bytes(t, safetensors("[1]")), "header");
-  CHECK_ERROR(open_bytes(t, safetensors("{\"w\":" + entry("F32", "[1]", 0, 4) + "} x", "1234")), "JSON at header byte");
+  CHECK_ERROR(open_bytes(t, safetensors("{\"w\":" + entry("F32", "[1]", 0, 4) + "} x", "1234")),
+              "JSON at header byte");
   // An unknown dtype is listed, and only using it is refused, by name.
   const auto unknown = open_bytes(t, safetensors("{\"w\":" + entry("XF9", "[1]", 0, 4) + "}", "1234"));
   CHECK_EQ(unknown->tensors()[0].dtype_text, std::string("XF9"));
@@ -210,7 +230,8 @@ SLOTSCOPE_CASE(dtypes) {
   CHECK_EQ(read_values_text(*i64, i64->tensors()[0], 0, 1), std::vector<std::string>{"-9223372036854775808"});
   const auto u64 = one("U64", "[1]", raw<uint64_t>({UINT64_MAX}));
   CHECK_EQ(read_values_text(*u64, u64->tensors()[0], 0, 1), std::vector<std::string>{"18446744073709551615"});
-  for (const auto& [dtype, shape, bytes] : {std::tuple{"C64", "[1]", 8}, std::tuple{"F4", "[4]", 2}, std::tuple{"F8_E8M0", "[1]", 1}}) {
+  for (const auto& [dtype, shape, bytes] :
+       {std::tuple{"C64", "[1]", 8}, std::tuple{"F4", "[4]", 2}, std::tuple{"F8_E8M0", "[1]", 1}}) {
     const auto checkpoint = one(dtype, shape, std::string(size_t(bytes), '\1'));
     CHECK_EQ(checkpoint->tensors()[0].bytes, uint64_t(bytes));
     CHECK_ERROR(values(*checkpoint, "w"), dtype, "tensor 'w'", "cannot be computed");
@@ -221,8 +242,10 @@ SLOTSCOPE_CASE(dtypes) {
   for (uint32_t i = 0; i < 65536; ++i) all[2 * i] = char(i & 0xFF), all[2 * i + 1] = char(i >> 8);
   const auto halves = values(*one("F16", "[65536]", all), "w");
   for (uint32_t i = 0; i < 0x7C00; ++i) {
-    const double expected = i < 0x400 ? i * std::pow(2.0, -24) : (1 + (i & 0x3FF) / 1024.0) * std::pow(2.0, int(i >> 10) - 15);
-    if (halves[i] != expected || halves[i | 0x8000] != -expected) return t.fail("half " + std::to_string(i), __FILE__, __LINE__);
+    const double expected =
+        i < 0x400 ? i * std::pow(2.0, -24) : (1 + (i & 0x3FF) / 1024.0) * std::pow(2.0, int(i >> 10) - 15);
+    if (halves[i] != expected || halves[i | 0x8000] != -expected)
+      return t.fail("half " + std::to_string(i), __FILE__, __LINE__);
   }
   CHECK(std::isinf(halves[0x7C00]) && std::isnan(halves[0x7C01]) && std::signbit(halves[0x8000]));
 }
@@ -232,12 +255,14 @@ SLOTSCOPE_CASE(half_downloaded) {
   std::string good = safetensors("{\"w\":" + entry("F32", "[100]", 0, 400) + "}", std::string(400, '\0'));
   const std::string total = std::to_string(good.size());
   const size_t header = good.size() - 400;
-  CHECK_ERROR(open_bytes(t, good.substr(0, 8)), "header needs " + std::to_string(header - 8) + " bytes, file has 0", "Incomplete");
+  CHECK_ERROR(open_bytes(t, good.substr(0, 8)),
+              "header needs " + std::to_string(header - 8) + " bytes, file has 0", "Incomplete");
   CHECK_ERROR(open_bytes(t, good.substr(0, header / 2 + 4)), "header needs");
-  CHECK_ERROR(open_bytes(t, good.substr(0, good.size() - 1)), "header promises " + total + " bytes, file has " +
-              std::to_string(good.size() - 1) + " (99%)", "incomplete download?", "1 bytes short");
-  CHECK_ERROR(open_bytes(t, good.substr(0, header + 200)), "model.safetensors: header promises " + total + " bytes",
-              "incomplete download?");
+  CHECK_ERROR(open_bytes(t, good.substr(0, good.size() - 1)),
+              "header promises " + total + " bytes, file has " + std::to_string(good.size() - 1) + " (99%)",
+              "incomplete download?", "1 bytes short");
+  CHECK_ERROR(open_bytes(t, good.substr(0, header + 200)),
+              "model.safetensors: header promises " + total + " bytes", "incomplete download?");
   CHECK_EQ(open_bytes(t, good)->total_bytes(), uint64_t(400));
 }
 
@@ -245,20 +270,22 @@ SLOTSCOPE_CASE(half_downloaded) {
 SLOTSCOPE_CASE(beyond_4_gib) {
   const auto path = t.temp() / "model.safetensors";
   const uint64_t large = 5ull << 30;
-  const std::string head = safetensors("{\"a\":" + entry("U8", "[" + std::to_string(large) + "]", 0, large) + ",\"b\":" +
-                                       entry("F32", "[1]", large, large + 4) + "}");
+  const std::string head = safetensors("{\"a\":" + entry("U8", "[" + std::to_string(large) + "]", 0, large) +
+                                       ",\"b\":" + entry("F32", "[1]", large, large + 4) + "}");
   const int descriptor = ::open(path.c_str(), O_CREAT | O_WRONLY, 0600);
   const auto put = [&](uint64_t at, std::string_view bytes) {
     return ::pwrite(descriptor, bytes.data(), bytes.size(), off_t(at)) == ssize_t(bytes.size());
   };
   bool written = descriptor >= 0 && put(0, head) && put(head.size() + large, raw<float>({3}));
-  for (const uint64_t at : {uint64_t(1) << 31, uint64_t(1) << 32}) written = written && put(head.size() + at - 1, "\x11\x22");
+  for (const uint64_t at : {uint64_t(1) << 31, uint64_t(1) << 32})
+    written = written && put(head.size() + at - 1, "\x11\x22");
   ::close(descriptor);
   if (!written) t.skip("this file system cannot hold a sparse file of 5 GiB");
   const auto checkpoint = Checkpoint::open(path);
   CHECK_EQ(values(*checkpoint, "b"), std::vector<double>{3});
   for (const uint64_t at : {uint64_t(1) << 31, uint64_t(1) << 32})
-    CHECK_EQ(read_values(*checkpoint, *checkpoint->find("a"), at - 2, 4), (std::vector<double>{0, 0x11, 0x22, 0}));
+    CHECK_EQ(read_values(*checkpoint, *checkpoint->find("a"), at - 2, 4),
+             (std::vector<double>{0, 0x11, 0x22, 0}));
   CHECK_ERROR(read_values(*checkpoint, *checkpoint->find("a"), large - 1, 2), "range inside");
   CHECK_ERROR(read_values(*checkpoint, *checkpoint->find("a"), UINT64_MAX, 2), "range inside");
 }
@@ -275,8 +302,9 @@ SLOTSCOPE_CASE(shrinks_while_open) {
 
 // No mutation of a good file crashes or opens with a tensor outside the file.
 SLOTSCOPE_CASE(mutations) {
-  const std::string header = "{\"__metadata__\":{\"format\":\"pt\"},\"a\":" + entry("F32", "[2,3]", 0, 24) + ",\"b\":" +
-                             entry("BF16", "[4]", 24, 32) + ",\"c.\\u00e9\":" + entry("I64", "[1]", 32, 40) + "}";
+  const std::string header = "{\"__metadata__\":{\"format\":\"pt\"},\"a\":" + entry("F32", "[2,3]", 0, 24) +
+                             ",\"b\":" + entry("BF16", "[4]", 24, 32) +
+                             ",\"c.\\u00e9\":" + entry("I64", "[1]", 32, 40) + "}";
   const std::string good = safetensors(header, std::string(40, '\2'));
   const auto path = t.temp() / "model.safetensors";
   uint64_t state = 1;
@@ -294,10 +322,18 @@ SLOTSCOPE_CASE(mutations) {
       for (uint64_t edits = 1 + random(4); edits-- > 0;) {
         const size_t at = random(bytes.size());
         switch (random(4)) {
-          case 0: bytes[at] = char(random(256)); break;
-          case 1: bytes[at] = alphabet[random(alphabet.size())]; break;
-          case 2: bytes.erase(at, 1 + random(8)); break;
-          default: bytes.insert(at, bytes.substr(random(bytes.size()), random(16))); break;
+          case 0:
+            bytes[at] = char(random(256));
+            break;
+          case 1:
+            bytes[at] = alphabet[random(alphabet.size())];
+            break;
+          case 2:
+            bytes.erase(at, 1 + random(8));
+            break;
+          default:
+            bytes.insert(at, bytes.substr(random(bytes.size()), random(16)));
+            break;
         }
       }
     }

@@ -40,8 +40,9 @@ json changed(Context& t, const std::string& pointer, json value) {
 }
 
 // Merges by definition: again and again the pair with the lowest rank, the leftmost of them.
-std::vector<int32_t> merge_slowly(const std::map<std::pair<int32_t, int32_t>, std::pair<int32_t, int32_t>>& ranks,
-                                  std::vector<int32_t> ids) {
+std::vector<int32_t> merge_slowly(
+    const std::map<std::pair<int32_t, int32_t>, std::pair<int32_t, int32_t>>& ranks,
+    std::vector<int32_t> ids) {
   for (;;) {
     int best_rank = INT32_MAX;
     size_t best = 0;
@@ -134,7 +135,8 @@ SLOTSCOPE_CASE(bundled_tokenizer) {
   // A special token in the text is that token.
   CHECK_EQ(tokenizer->encode("a<eos>b", false).ids, (std::vector<int32_t>{97, 257, 98}));
   CHECK_EQ(tokenizer->encode("<eos<eos>>", false).ids, (std::vector<int32_t>{60, 101, 111, 115, 257, 62}));
-  CHECK_SAME(tokenizer->encode("a<eos>b", false).offsets, (std::vector<std::pair<int64_t, int64_t>>{{0, 1}, {1, 6}, {6, 7}}));
+  CHECK_SAME(tokenizer->encode("a<eos>b", false).offsets,
+             (std::vector<std::pair<int64_t, int64_t>>{{0, 1}, {1, 6}, {6, 7}}));
 }
 
 // B32: parts of a character keep their raw bytes; cut text stays cut, never U+FFFD.
@@ -149,7 +151,8 @@ SLOTSCOPE_CASE(parts_of_characters) {
   CHECK_EQ(tokenizer->decode(emoji.ids), std::string("x😀"));
   for (int byte = 0; byte < 256; ++byte) {
     CHECK_EQ(tokenizer->token_bytes(byte), std::string(1, char(byte)));
-    CHECK_EQ(byte_level_bytes(byte_level_text(static_cast<unsigned char>(byte))).value_or("none"), std::string(1, char(byte)));
+    CHECK_EQ(byte_level_bytes(byte_level_text(static_cast<unsigned char>(byte))).value_or("none"),
+             std::string(1, char(byte)));
   }
 }
 
@@ -157,9 +160,9 @@ SLOTSCOPE_CASE(invalid_utf8) {
   const auto tokenizer = Tokenizer::load(t.resource("checkpoints/raven-passkey"));
   CHECK_ERROR(tokenizer->encode("ab\xff"), "invalid UTF-8 at byte 2");
   CHECK_ERROR(tokenizer->encode("a\xc3"), "byte 1");
-  CHECK_ERROR(tokenizer->encode("\xed\xa0\x80"), "byte 0");          // a surrogate
-  CHECK_ERROR(tokenizer->encode("\xc0\x80"), "byte 0");              // overlong
-  CHECK_ERROR(tokenizer->encode("é\xf4\x90\x80\x80"), "byte 2");     // beyond U+10FFFF
+  CHECK_ERROR(tokenizer->encode("\xed\xa0\x80"), "byte 0");       // a surrogate
+  CHECK_ERROR(tokenizer->encode("\xc0\x80"), "byte 0");           // overlong
+  CHECK_ERROR(tokenizer->encode("é\xf4\x90\x80\x80"), "byte 2");  // beyond U+10FFFF
   CHECK_EQ(tokenizer->encode(std::string_view("a\0b", 3), false).ids, (std::vector<int32_t>{97, 0, 98}));
 }
 
@@ -176,9 +179,11 @@ SLOTSCOPE_CASE(merges_in_both_forms) {
     return load(t, root);
   };
   const auto text = tiny({"a b", "ab c"}), pairs = tiny(json::array({{"a", "b"}, {"ab", "c"}}));
-  for (const std::string s : {"ab", "abc", "aabcb", "abab cabc"}) CHECK_EQ(text->encode(s, false).ids, pairs->encode(s, false).ids);
+  for (const std::string s : {"ab", "abc", "aabcb", "abab cabc"})
+    CHECK_EQ(text->encode(s, false).ids, pairs->encode(s, false).ids);
   CHECK_EQ(text->encode("xabcab", false).ids, (std::vector<int32_t>{120, 259, 258}));
-  CHECK_SAME(text->encode("xabcab", false).byte_offsets, (std::vector<std::pair<int64_t, int64_t>>{{0, 1}, {1, 4}, {4, 6}}));
+  CHECK_SAME(text->encode("xabcab", false).byte_offsets,
+             (std::vector<std::pair<int64_t, int64_t>>{{0, 1}, {1, 4}, {4, 6}}));
   CHECK_EQ(text->decode({259, 258}), std::string("abcab"));
   CHECK_EQ(tiny(json::array({{"a", " b"}}))->encode("ab", false).ids, (std::vector<int32_t>{97, 98}));
   CHECK_EQ(tiny({"#version: 0.2", "a b"})->encode("ab", false).ids, std::vector<int32_t>{258});
@@ -237,8 +242,10 @@ SLOTSCOPE_CASE(refused_by_name) {
   CHECK_ERROR(load(t, changed(t, "/model/dropout", 0.1)), "model.dropout", "0.1");
   CHECK_ERROR(load(t, changed(t, "/model/end_of_word_suffix", "</w>")), "end_of_word_suffix");
   CHECK_ERROR(load(t, changed(t, "/post_processor/type", "BertProcessing")), "BertProcessing");
-  CHECK_ERROR(load(t, changed(t, "/post_processor/special_tokens", json::object())), "post_processor.single[0]", "<bos>");
-  CHECK_ERROR(load(t, changed(t, "/post_processor/single", json::array())), "post_processor.single", "exactly once");
+  CHECK_ERROR(load(t, changed(t, "/post_processor/special_tokens", json::object())),
+              "post_processor.single[0]", "<bos>");
+  CHECK_ERROR(load(t, changed(t, "/post_processor/single", json::array())), "post_processor.single",
+              "exactly once");
   CHECK_ERROR(load(t, changed(t, "/added_tokens/0/lstrip", true)), "added_tokens[0].lstrip");
   CHECK_ERROR(load(t, changed(t, "/added_tokens/1/content", "<bos>")), "added_tokens[1]", "twice");
   CHECK_ERROR(load(t, changed(t, "/added_tokens/0/id", -1)), "added_tokens[0].id");
@@ -270,9 +277,11 @@ SLOTSCOPE_CASE(post_processor) {
   CHECK_EQ(load(t, changed(t, "/post_processor", nullptr))->encode("a").ids, std::vector<int32_t>{97});
   json both = bundled(t);
   both["post_processor"]["single"].push_back({{"SpecialToken", {{"id", "<eos>"}, {"type_id", 0}}}});
-  both["post_processor"]["special_tokens"]["<eos>"] = {{"id", "<eos>"}, {"ids", {257}}, {"tokens", {"<eos>"}}};
+  both["post_processor"]["special_tokens"]["<eos>"] = {
+      {"id", "<eos>"}, {"ids", {257}}, {"tokens", {"<eos>"}}};
   const auto tokenizer = load(t, both);
   CHECK_EQ(tokenizer->encode("a").ids, (std::vector<int32_t>{256, 97, 257}));
-  CHECK_SAME(tokenizer->encode("a").offsets, (std::vector<std::pair<int64_t, int64_t>>{{0, 0}, {0, 1}, {0, 0}}));
+  CHECK_SAME(tokenizer->encode("a").offsets,
+             (std::vector<std::pair<int64_t, int64_t>>{{0, 0}, {0, 1}, {0, 0}}));
   CHECK_EQ(tokenizer->encode("", true).ids, (std::vector<int32_t>{256, 257}));
 }
