@@ -35,16 +35,6 @@ QString thresholdName(const Threshold& t) {
   return parts.join(QStringLiteral(", "));
 }
 
-void paintHatch(QPainter& painter, const QRectF& area, const Theme& theme) {
-  painter.save();
-  painter.setClipRect(area, Qt::IntersectClip);
-  painter.setRenderHint(QPainter::Antialiasing);
-  painter.setPen(QPen(theme.line, 1));
-  for (double x = area.left() - area.height(); x < area.right(); x += 7)
-    painter.drawLine(QPointF(x, area.bottom()), QPointF(x + area.height(), area.top()));
-  painter.restore();
-}
-
 }  // namespace
 
 QRectF AllocationView::Geometry::strip(int layer, int head) const {

@@ -23,16 +23,6 @@ constexpr double kLeft = 57, kRight = 16, kTop = 28, kBottom = 28, kGapX = 32, k
 // Small multiples.
 constexpr double kSmallWidth = 90, kSmallHeight = 56, kSmallLeft = 40, kSmallTop = 24, kSmallGapX = 8, kSmallGapY = 8;
 
-void paintHatch(QPainter& painter, const QRectF& area, const Theme& theme) {
-  painter.save();
-  painter.setClipRect(area, Qt::IntersectClip);
-  painter.setRenderHint(QPainter::Antialiasing);
-  painter.setPen(QPen(theme.line, 1));
-  for (double x = area.left() - area.height(); x < area.right(); x += 7)
-    painter.drawLine(QPointF(x, area.bottom()), QPointF(x + area.height(), area.top()));
-  painter.restore();
-}
-
 }  // namespace
 
 QRectF EslGridView::Geometry::cell(int layer, int head) const {

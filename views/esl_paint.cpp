@@ -42,21 +42,24 @@ QRectF eslBar(const EslPanel& panel, const QRectF& plot, int at) {
   const int slots = panel.slots();
   if (slots == 0 || at < 0 || at >= slots) return {};
   const double width = plot.width() / slots;
-  const double left = std::floor(plot.left() + at * width);
-  double right = std::floor(plot.left() + (at + 1) * width);
+  const double left = std::floor((plot.left() + at * width) / panel.pixel) * panel.pixel;
+  double right = std::floor((plot.left() + (at + 1) * width) / panel.pixel) * panel.pixel;
   if (width >= 6) right -= 1;  // surface gap
-  if (right <= left) right = left + 1;
+  if (right <= left) right = left + panel.pixel;
   const double value = panel.normalised(panel.esl->order[size_t(at)]);
-  double top = std::round(std::max(plot.top(), eslY(panel, plot, value)));
+  double top = std::round(std::max(plot.top(), eslY(panel, plot, value)) / panel.pixel) * panel.pixel;
   // A written slot is never drawn as nothing.
-  if (value > 0) top = std::min(top, plot.bottom() - 1);
+  if (value > 0) top = std::min(top, plot.bottom() - panel.pixel);
   return {left, top, right - left, plot.bottom() - top};
 }
 
 int eslBarAt(const EslPanel& panel, const QRectF& plot, double x) {
   const int slots = panel.slots();
   if (slots == 0 || x < plot.left() || x >= plot.right()) return -1;
-  return std::clamp(int((x - plot.left()) / plot.width() * slots), 0, slots - 1);
+  const double width = plot.width() / slots;
+  int at = std::clamp(int((x - plot.left()) / width), 0, slots - 1);
+  while (at + 1 < slots && x >= std::floor(plot.left() + (at + 1) * width)) ++at;  // edges are floored
+  return at;
 }
 
 QString fitText(const analysis::EslFit& fit) {
@@ -102,8 +105,10 @@ QVector<double> slotTicks(int slots, double width, double least_gap) {
   return ticks;
 }
 
-void paintEslBars(QPainter& painter, const EslPanel& panel, const QRectF& plot, const Theme& theme, double fit_width) {
-  if (!panel.esl) return;
+void paintEslBars(QPainter& painter, const EslPanel& given, const QRectF& plot, const Theme& theme, double fit_width) {
+  if (!given.esl) return;
+  EslPanel panel = given;
+  panel.pixel = 1 / std::max(1.0, painter.deviceTransform().m11());
   painter.save();
   painter.setRenderHint(QPainter::Antialiasing, false);
   const int slots = panel.slots();

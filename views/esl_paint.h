@@ -24,7 +24,7 @@ struct EslPanel {
   double y_max = 1;          // normalised
   int selected_slot = -1, hover_slot = -1;
   bool cuts = true;
-  double line = 1;           // line scale
+  double pixel = 1;          // bar edges are floored to this; exported figures have finer pixels
 
   int slots() const { return esl ? int(esl->esl.size()) : 0; }
   double normalised(int slot) const;  // ESL / T; 0 for an empty run

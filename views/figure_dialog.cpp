@@ -106,9 +106,9 @@ FigureDialog::FigureDialog(QVector<std::pair<QString, View*>> views, View* curre
   unit_ = new QComboBox(this);
   unit_->addItems({QStringLiteral("px"), QStringLiteral("mm")});
   auto* size_row = new QHBoxLayout;
-  size_row->addWidget(width_);
+  size_row->addWidget(width_, 1);
   size_row->addWidget(new QLabel(QStringLiteral("×"), this));
-  size_row->addWidget(height_);
+  size_row->addWidget(height_, 1);
   size_row->addWidget(unit_);
   form->addRow(QStringLiteral("Size"), size_row);
   dpi_ = new QSpinBox(this);

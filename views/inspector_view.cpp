@@ -46,10 +46,9 @@ struct InspectorView::Pen {
   }
   // Title of a list with its column heads; `sorted` is drawn stronger.
   void head(const QString& name, const QString& first, const QString& second, RowOrder order, bool sortable) {
-    const auto style = [&](bool on) { return on ? theme.labelSemibold() : theme.label(); };
     text(kLeft, right(), y, int(Qt::AlignLeft), name, theme.labelSemibold(), theme.text2);
-    text(kLeft, right() - 76 * unit, y, int(Qt::AlignRight), first, style(false), sortable && order == RowOrder::Strength ? theme.text2 : theme.text3);
-    text(kLeft, right(), y, int(Qt::AlignRight), second, style(false), sortable && order == RowOrder::Left ? theme.text2 : theme.text3);
+    text(kLeft, right() - 76 * unit, y, int(Qt::AlignRight), first, theme.micro(), sortable && order == RowOrder::Strength ? theme.text2 : theme.text3);
+    text(kLeft, right(), y, int(Qt::AlignRight), second, theme.micro(), sortable && order == RowOrder::Left ? theme.text2 : theme.text3);
     if (painter) {
       painter->setRenderHint(QPainter::Antialiasing, false);
       painter->fillRect(QRectF(kLeft - 1, std::round(y + 9 * unit), width - kLeft - kRight + 2, 1), theme.line);
@@ -373,11 +372,12 @@ void InspectorView::curves(Pen& pen, double room) const {
   painter.setRenderHint(QPainter::Antialiasing);
   painter.setBrush(Qt::NoBrush);
   const auto curve = [&](int slot, const QPen& line) {
-    QPainterPath path(QPointF(x_of(double(token_.token)), y_of(0)));
+    const double start = std::round(x_of(double(token_.token))) + 0.5;  // all curves begin on one line
+    QPainterPath path(QPointF(start, y_of(0)));
     const int64_t span = tokens - token_.token;
     const int64_t steps = std::min<int64_t>(span, int64_t(plot.width()));
     double last = 1;
-    path.lineTo(x_of(double(token_.token)), y_of(1));
+    path.lineTo(start, y_of(1));
     for (int64_t i = 1; i < steps; ++i) {
       const int64_t t = token_.token + i * (span - 1) / std::max<int64_t>(1, steps - 1);
       const double left = std::exp(head_->writes.log_keep_between(slot, token_.token, t));
@@ -409,7 +409,7 @@ void InspectorView::curves(Pen& pen, double room) const {
 double InspectorView::layout(QPainter* painter, double width, double room, const Theme& theme, bool marks, QVector<Row>* rows) const {
   Pen pen{painter, theme, width, 0, theme.base / 12, marks, rows};
   slotBlock(pen);
-  pen.y += -kRow * pen.unit / 2 + 18 * pen.unit;  // from the next row's middle to the divider
+  pen.y += (18 - kRow) * pen.unit;  // the divider lies 18 below the last row's middle
   tokenBlock(pen);
   curves(pen, room - pen.y);
   return pen.y;

@@ -20,6 +20,19 @@ double unit(const Theme& theme) { return theme.base / 12; }
 
 OutputView::OutputView(SelectionModel* selection, QWidget* parent) : PaintedView(selection, parent) { refreshAccessibility(); }
 
+void OutputView::setTokenNames(std::function<QString(int32_t)> names) {
+  names_ = std::move(names);
+  contentChanged();
+}
+
+QString OutputView::nameOf(int32_t id) const {
+  const QString name = idName(run_->info(), id);
+  // A trace holds the text of its own tokens only; whoever has the tokenizer knows the rest.
+  if (names_ && name.startsWith(QLatin1Char('#')))
+    if (const QString known = names_(id); !known.isEmpty()) return known;
+  return name;
+}
+
 QVector<OutputView::Step> OutputView::steps() const {
   QVector<Step> steps;
   if (!run_ || !hasInfo(*run_)) return steps;
@@ -27,7 +40,7 @@ QVector<OutputView::Step> OutputView::steps() const {
   for (size_t g = 0; g < info.output_ids.size(); ++g) {
     Step step;
     step.position = info.prompt_tokens + int64_t(g);
-    step.chosen = step.position < info.tokens ? tokenName(info, step.position) : idName(info, info.output_ids[g]);
+    step.chosen = step.position < info.tokens ? tokenName(info, step.position) : nameOf(info.output_ids[g]);
     step.p = std::nan("");
     for (int64_t c = 0; c < info.candidates; ++c) {
       const auto at = g * size_t(info.candidates) + size_t(c);
@@ -36,7 +49,7 @@ QVector<OutputView::Step> OutputView::steps() const {
       if (info.top_ids[at] == info.output_ids[g])
         step.p = p;
       else
-        step.others.push_back({idName(info, info.top_ids[at]), p});
+        step.others.push_back({nameOf(info.top_ids[at]), p});
     }
     steps.push_back(std::move(step));
   }
@@ -96,12 +109,12 @@ void OutputView::paintAll(QPainter& painter, double width, const Theme& theme, b
   }
   const double heads = tableTop() / unit(Theme::current()) * u - (kFirst - kHeads) * u;
   const double chosen_x = kLeft + 40 * u, p_x = kLeft + 88 * u;
-  write(kLeft, right, heads, int(Qt::AlignLeft), QStringLiteral("step"), theme.label(), theme.text3);
-  write(chosen_x, right, heads, int(Qt::AlignLeft), QStringLiteral("chosen"), theme.label(), theme.text3);
-  write(p_x, right, heads, int(Qt::AlignLeft), QStringLiteral("p"), theme.label(), theme.text3);
-  const double number_right = std::min(p_x + 95 * u, right - 40 * u);
+  write(kLeft, right, heads, int(Qt::AlignLeft), QStringLiteral("step"), theme.micro(), theme.text3);
+  write(chosen_x, right, heads, int(Qt::AlignLeft), QStringLiteral("chosen"), theme.micro(), theme.text3);
+  write(p_x, right, heads, int(Qt::AlignLeft), QStringLiteral("p"), theme.micro(), theme.text3);
+  const double number_right = std::min(p_x + 102 * u, right - 20 * u);
   const bool others = right - number_right > 50 * u;
-  if (others) write(p_x + 20, right, heads, int(Qt::AlignRight), QStringLiteral("next candidates"), theme.label(), theme.text3);
+  if (others) write(p_x + 20, right, heads, int(Qt::AlignRight), QStringLiteral("next candidates"), theme.micro(), theme.text3);
   painter.setRenderHint(QPainter::Antialiasing, false);
   painter.fillRect(QRectF(kLeft - 1, std::round(heads + 9 * u) - 1, width - kLeft - kRight + 2, 1), theme.line);
   const auto list = steps();
@@ -122,12 +135,12 @@ void OutputView::paintAll(QPainter& painter, double width, const Theme& theme, b
     const QString name = QFontMetricsF(bold).elidedText(step.chosen, Qt::ElideRight, p_x - chosen_x - 4);
     write(chosen_x, p_x, middle, int(Qt::AlignLeft), name, bold, here ? theme.selection : theme.text);
     if (std::isnan(step.p)) {
-      write(p_x, number_right, middle, int(Qt::AlignRight), QStringLiteral("–"), theme.label(), theme.text3);
+      write(number_right - 38 * u, right, middle, int(Qt::AlignLeft), QStringLiteral("–"), theme.label(), theme.text3);
     } else {
-      const double bar_right = number_right - 35 * u, top = std::round(middle - 3);
+      const double bar_right = number_right - 42 * u, top = std::round(middle - 3);
       painter.fillRect(QRectF(p_x, top, bar_right - p_x, 6), theme.hoverFill);
       painter.fillRect(QRectF(p_x, top, std::max(1.0, std::round((bar_right - p_x) * step.p)), 6), theme.text2);
-      write(p_x, number_right, middle, int(Qt::AlignRight), strength(step.p), theme.label(), theme.text);
+      write(bar_right + 4 * u, right, middle, int(Qt::AlignLeft), strength(step.p), theme.label(), theme.text);
     }
     if (!others) continue;
     QStringList names;
@@ -177,7 +190,7 @@ QString OutputView::csv() const {
       if (at >= info.top_ids.size() || at >= info.top_logprob.size()) break;
       text += QStringLiteral("%1,%2,%3,%4,%5,%6,%7\n")
                   .arg(QString::number(g), QString::number(info.prompt_tokens + int64_t(g)), QString::number(c), QString::number(info.top_ids[at]),
-                       csvField(idName(info, info.top_ids[at])), csvNumber(info.top_logprob[at]), info.top_ids[at] == info.output_ids[g] ? QStringLiteral("1") : QStringLiteral("0"));
+                       csvField(nameOf(info.top_ids[at])), csvNumber(info.top_logprob[at]), info.top_ids[at] == info.output_ids[g] ? QStringLiteral("1") : QStringLiteral("0"));
     }
   return text;
 }

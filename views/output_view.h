@@ -1,6 +1,8 @@
 // The model's answer with its verdict, step by step (design: section 10).
 #pragma once
 
+#include <functional>
+
 #include "views/painted_view.h"
 
 namespace slotscope::views {
@@ -14,6 +16,9 @@ class OutputView : public PaintedView {
   QSizeF figureSize() const override;
   QString csv() const override;
   QString figureKind() const override { return QStringLiteral("output"); }
+
+  // Text of vocabulary entries that do not occur in the run ("" when unknown); without it they show as #id.
+  void setTokenNames(std::function<QString(int32_t)> names);
 
   struct Step {
     int64_t position = 0;     // token position that was chosen
@@ -37,6 +42,8 @@ class OutputView : public PaintedView {
 
  private:
   void paintAll(QPainter&, double width, const Theme&, bool marks) const;
+  QString nameOf(int32_t id) const;
+  std::function<QString(int32_t)> names_;
   double tableTop() const;
   int stepAt(const QPointF&) const;
 };

@@ -17,6 +17,7 @@
 namespace slotscope::views {
 
 namespace {
+constexpr int kScrollWidth = 8;
 constexpr double kMark = 10, kLineMark = 20, kMarkGap = 5, kItemGap = 17;
 }
 
@@ -82,6 +83,16 @@ const analysis::HeadSummary* findHead(const analysis::RunSummary& summary, int l
   return nullptr;
 }
 
+void paintHatch(QPainter& painter, const QRectF& area, const Theme& theme) {
+  painter.save();
+  painter.setClipRect(area, Qt::IntersectClip);
+  painter.setRenderHint(QPainter::Antialiasing);
+  painter.setPen(QPen(theme.line, 1));
+  for (double x = area.left() - area.height(); x < area.right(); x += 7)
+    painter.drawLine(QPointF(x, area.bottom()), QPointF(x + area.height(), area.top()));
+  painter.restore();
+}
+
 void paintVerdict(QPainter& painter, const QPointF& middle, bool good, const QColor& colour) {
   painter.save();
   painter.setRenderHint(QPainter::Antialiasing);
@@ -124,6 +135,8 @@ PaintedView::PaintedView(SelectionModel* selection, QWidget* parent) : View(sele
   setAttribute(Qt::WA_OpaquePaintEvent);
   scroll_ = new QScrollBar(Qt::Vertical, this);
   scroll_->hide();
+  scroll_->setAttribute(Qt::WA_OpaquePaintEvent, false);
+  styleScroll();
   connect(scroll_, &QScrollBar::valueChanged, this, [this] { update(); });
   button_ = new QPushButton(this);
   button_->hide();
@@ -159,8 +172,7 @@ QLabel* PaintedView::barLabel(const QString& text) {
 
 QRectF PaintedView::contentRect() const {
   const double top = bar_ ? kBarHeight : 0;
-  const double right = scroll_->isVisibleTo(this) ? scroll_->sizeHint().width() : 0;
-  return {0, top, std::max(0.0, width() - right), std::max(0.0, height() - top)};
+  return {0, top, double(width()), std::max(0.0, height() - top)};
 }
 
 double PaintedView::scrollOffset() const { return scroll_->isVisibleTo(this) ? scroll_->value() : 0; }
@@ -175,18 +187,27 @@ QPointF PaintedView::toContent(const QPointF& widget) const {
   return {widget.x() - area.left(), widget.y() - area.top() + scrollOffset()};
 }
 
+// A slim bar over the right padding: content never changes its width because of it.
+void PaintedView::styleScroll() {
+  const auto& theme = Theme::current();
+  scroll_->setStyleSheet(QStringLiteral("QScrollBar:vertical { background: transparent; width: 8px; margin: 0; }"
+                                        "QScrollBar::handle:vertical { background: %1; border-radius: 3px; margin: 1px; min-height: 24px; }"
+                                        "QScrollBar::handle:vertical:hover { background: %2; }"
+                                        "QScrollBar::add-line, QScrollBar::sub-line { height: 0; }"
+                                        "QScrollBar::add-page, QScrollBar::sub-page { background: transparent; }")
+                             .arg(theme.line.name(), theme.lineStrong.name()));
+}
+
 void PaintedView::updateScroll() {
   const double top = bar_ ? kBarHeight : 0, room = std::max(0.0, height() - top);
   const bool drawn = message_.isEmpty() && emptyText().isEmpty();
-  double wanted = drawn ? contentHeight(width()) : 0;
+  const double wanted = drawn ? contentHeight(width()) : 0;
   const bool needed = wanted > room + 0.5;
-  if (needed) wanted = contentHeight(std::max(1.0, double(width() - scroll_->sizeHint().width())));
   scroll_->setVisible(needed);
   scroll_->setRange(0, needed ? std::max(0, int(std::ceil(wanted - room))) : 0);
   scroll_->setPageStep(std::max(1, int(room)));
   scroll_->setSingleStep(20);
-  const int bar_width = scroll_->sizeHint().width();
-  scroll_->setGeometry(width() - bar_width, int(top), bar_width, int(room));
+  scroll_->setGeometry(width() - kScrollWidth, int(top), kScrollWidth, int(room));
 }
 
 void PaintedView::ensureVisible(double top, double bottom) {
@@ -295,6 +316,7 @@ void PaintedView::changeEvent(QEvent* event) {
   View::changeEvent(event);
   if (event->type() == QEvent::PaletteChange || event->type() == QEvent::FontChange) {
     last_picture_ = {};
+    styleScroll();
     const auto labels = bar_ ? bar_->findChildren<QLabel*>() : QList<QLabel*>();
     for (auto* label : labels) label->setFont(Theme::current().label());
     contentChanged();

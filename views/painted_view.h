@@ -31,6 +31,8 @@ QString tipText(const QString& title, const QVector<std::pair<QString, QString>>
 
 // The summary of one head, or null when this layer has no such head.
 const analysis::HeadSummary* findHead(const analysis::RunSummary& summary, int layer, int head);
+// Diagonal lines for what was not captured.
+void paintHatch(QPainter& painter, const QRectF& area, const Theme& theme);
 // An icon-like tick or cross in a 14 x 14 box around `middle`.
 void paintVerdict(QPainter& painter, const QPointF& middle, bool good, const QColor& colour);
 
@@ -98,6 +100,7 @@ class PaintedView : public View {
 
  private:
   void keepPicture();
+  void styleScroll();
   void placeChildren();
   QWidget* bar_ = nullptr;
   QHBoxLayout* bar_layout_ = nullptr;

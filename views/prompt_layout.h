@@ -13,7 +13,7 @@ namespace slotscope::views {
 
 class PromptLayout {
  public:
-  static constexpr double kPad = 10, kTop = 5, kDivider = 11;
+  static constexpr double kPad = 10, kTop = 5, kBottom = 2, kDivider = 11;
 
   // `font`: the fixed font. The layout keeps widths only; text is made again for the lines that are drawn.
   PromptLayout(const trace::RunInfo& run, const QFont& font);
@@ -25,7 +25,7 @@ class PromptLayout {
   };
   double step() const { return step_; }   // height of a line
   int lines(double width, bool as_written) const;
-  double height(double width, bool as_written) const { return 2 * kTop + lines(width, as_written) * step_; }
+  double height(double width, bool as_written) const { return kTop + kBottom + lines(width, as_written) * step_; }
   QVector<Placed> line(double width, bool as_written, int index) const;
   int lineOf(double width, bool as_written, int64_t token) const;
   QRectF rect(double width, bool as_written, int64_t token) const;  // null rectangle when there is no such token
@@ -46,7 +46,7 @@ class PromptLayout {
   double step_ = 20;
   std::vector<Cell> cells_;
   int64_t answer_cell_ = -1;
-  // Two widths are asked for in turn (with and without scroll bar).
+  // Two widths at hand: the panel and a figure of it.
   struct Wrapped {
     double width = -1;
     bool as_written = false;

@@ -89,7 +89,7 @@ QVector<RoleLine> wrap(const QVector<Word>& words, int columns) {
 int64_t wordStart(const trace::RunInfo& run, int64_t from, int64_t low) {
   for (int64_t t = from; t > low && t > from - 24; --t)
     if (const auto b = run.token_bytes(t - 1); !b.empty() && (b.back() == ' ' || b.back() == '\n')) return t;
-  return from;
+  return from - 24 <= low ? low : from;
 }
 int64_t wordEnd(const trace::RunInfo& run, int64_t to, int64_t high) {
   for (int64_t t = to; t < high && t < to + 24; ++t)
@@ -150,9 +150,10 @@ QVector<RoleLine> roleText(const trace::RunInfo& run, const std::vector<uint8_t>
     for (const auto& [a, b] : pieces) {
       if (a > last || (last == head && head > 0 && a > head)) {
         Word gap;
-        append(gap, last > 0 ? QStringLiteral(" … ") : QStringLiteral("… "), false, true);
         gap.new_line = a == tail && lines > 1 && b == end;
-        if (gap.new_line) gap.runs.back().text = QStringLiteral("… "), gap.length = 2;
+        const auto next = run.token_bytes(a);
+        const bool spaced = !next.empty() && (next.front() == ' ' || next.front() == '\n');
+        append(gap, QStringLiteral("%1…%2").arg(last > 0 && !gap.new_line ? QStringLiteral(" ") : QString(), spaced ? QString() : QStringLiteral(" ")), false, true);
         words.push_back(gap);
       }
       addWords(words, run, roles, a, b, columns);

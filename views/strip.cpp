@@ -53,14 +53,17 @@ void paintAllocationStrip(QPainter& painter, const QRectF& rect, const analysis:
   painter.setPen(Qt::NoPen);
   painter.fillRect(rect, theme.surface);
   const int slots = int(allocation.order.size());
+  const double pixel = 1 / std::max(1.0, painter.deviceTransform().m11());
+  const auto edge = [&](int at) { return std::floor((rect.left() + at * rect.width() / std::max(1, slots)) / pixel) * pixel; };
+  const double end = edge(std::clamp(slots - allocation.counts[3], 0, slots));
   // Neighbours of one colour become one rectangle: fewer objects in SVG and PDF, and viewers show no hairlines between them.
   for (int from = 0; from < slots;) {
     const QColor colour = stripColour(allocation, allocation.order[size_t(from)], theme);
     int to = from + 1;
     while (to < slots && stripColour(allocation, allocation.order[size_t(to)], theme) == colour) ++to;
-    const double left = stripColumn(rect, slots, from).first, right = stripColumn(rect, slots, to - 1).second;
-    if (right > left && colour != theme.surface)
-      painter.fillRect(QRectF(left, rect.top(), right - left, rect.height()), colour);
+    const double left = edge(from), right = edge(to);
+    // Up to the end of the strip, the next one over it: no viewer can show a seam between them.
+    if (right > left && colour != theme.surface) painter.fillRect(QRectF(left, rect.top(), end - left, rect.height()), colour);
     from = to;
   }
   // A single retrieval-only slot is the finding: it stays visible when columns are thinner than a pixel.

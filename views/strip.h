@@ -24,7 +24,7 @@ QColor stripColour(const analysis::HeadAllocation& allocation, int slot, const T
 double stripShade(int64_t written, int64_t max_written);
 
 // Draws the strip inside `rect` with a 1 px frame. Column edges are floored to whole device-independent pixels, so neighbours
-// share an edge and no seam shows. selectedSlot >= 0: a tick, 3 wide and 5 high, above the strip.
+// share an edge and no seam shows; exported at a higher resolution, to the pixels of the file. selectedSlot >= 0: a tick, 3 wide and 5 high, above the strip.
 void paintAllocationStrip(QPainter& painter, const QRectF& rect, const analysis::HeadAllocation& allocation,
                           const Theme& theme, int selectedSlot);
 // Left and right edge of position `at` (0 .. slots-1 in strip order) inside `rect`, as drawn.
