@@ -308,17 +308,6 @@ void AllocationView::paintAll(QPainter& painter, const QSizeF& size, const Theme
   const Geometry g = geometryFor(size, theme);
   const auto chosen = selection_ ? selection_->current() : Selection{};
   const int base = count_from_one ? 1 : 0;
-  const double need = QFontMetricsF(theme.semibold()).horizontalAdvance(QStringLiteral("Layer 00"));
-  for (int layer = 0; layer < g.layers; ++layer) {
-    const bool on = selection && layer == chosen.layer;
-    const bool brief = g.strip_width < need;
-    painter.setFont(brief ? (on ? theme.labelSemibold() : theme.label()) : (on ? theme.semibold() : theme.ui));
-    painter.setPen(on ? theme.selection : theme.text);
-    const QRectF strip = g.strip(layer, 0);
-    if (g.strip_width < 22 && layer % 4 != 0 && !on) continue;  // no room for every name
-    painter.drawText(QRectF(strip.left() - 10, 2, strip.width() + 20, g.top - 4), Qt::AlignCenter,
-                     (brief ? QStringLiteral("L%1") : QStringLiteral("Layer %1")).arg(layer + base));
-  }
   const QRectF clip = painter.hasClipping() ? painter.clipBoundingRect() : QRectF(QPointF(0, 0), QSizeF(size.width(), 1e9));
   for (int head = 0; head < g.heads; ++head) {
     const QRectF row = g.strip(0, head);
@@ -365,6 +354,20 @@ void AllocationView::paintAll(QPainter& painter, const QSizeF& size, const Theme
     }
   }
   if (g.text_height > 0) paintText(&painter, 14 * theme.base / 12, g.text_top, size.width() - 28 * theme.base / 12, g.text_height, theme);
+  // Column heads stay while rows scroll.
+  const double stay = selection ? scrollOffset() : 0;
+  if (stay > 0) painter.fillRect(QRectF(0, stay, size.width(), g.top - 6), theme.surface);
+  const double need = QFontMetricsF(theme.semibold()).horizontalAdvance(QStringLiteral("Layer 00"));
+  for (int layer = 0; layer < g.layers; ++layer) {
+    const bool on = selection && layer == chosen.layer;
+    const bool brief = g.strip_width < need;
+    painter.setFont(brief ? (on ? theme.labelSemibold() : theme.label()) : (on ? theme.semibold() : theme.ui));
+    painter.setPen(on ? theme.selection : theme.text);
+    const QRectF strip = g.strip(layer, 0);
+    if (g.strip_width < 22 && layer % 4 != 0 && !on) continue;  // no room for every name
+    painter.drawText(QRectF(strip.left() - 10, stay + 2, strip.width() + 20, g.top - 4), Qt::AlignCenter,
+                     (brief ? QStringLiteral("L%1") : QStringLiteral("Layer %1")).arg(layer + base));
+  }
 }
 
 void AllocationView::paintContent(QPainter& painter, const QSizeF& size, const Theme& theme) { paintAll(painter, size, theme, true, false); }

@@ -218,14 +218,6 @@ void EslGridView::paintGrid(QPainter& painter, const QSizeF& size, const Theme& 
   const int base = count_from_one ? 1 : 0;
   const QFont plain = g.small ? theme.label() : theme.ui, bold = g.small ? theme.labelSemibold() : theme.semibold();
   const bool short_names = g.cell_width < 46;
-  for (int head = 0; head < g.heads; ++head) {
-    const bool on = selection && head == chosen.head;
-    painter.setFont(on ? bold : plain);
-    painter.setPen(on ? theme.selection : theme.text);
-    const QRectF cell = g.cell(0, head);
-    painter.drawText(QRectF(cell.left() - 8, 0, cell.width() + 16, g.top - 6), Qt::AlignCenter,
-                     (short_names ? QStringLiteral("H%1") : QStringLiteral("Head %1")).arg(head + base));
-  }
   // Rows that are scrolled away or clipped are not drawn.
   const QRectF clip = painter.hasClipping() ? painter.clipBoundingRect() : QRectF(QPointF(0, 0), QSizeF(size.width(), 1e9));
   for (int layer = 0; layer < g.layers; ++layer) {
@@ -260,6 +252,17 @@ void EslGridView::paintGrid(QPainter& painter, const QSizeF& size, const Theme& 
         painter.drawRect(g.small ? cell.adjusted(-2, -2, 2, 2) : cell.adjusted(0, -4, 1, 1));
       }
     }
+  }
+  // Column heads stay while rows scroll.
+  const double stay = selection ? scrollOffset() : 0;
+  if (stay > 0) painter.fillRect(QRectF(0, stay, size.width(), g.top - 4), theme.surface);
+  for (int head = 0; head < g.heads; ++head) {
+    const bool on = selection && head == chosen.head;
+    painter.setFont(on ? bold : plain);
+    painter.setPen(on ? theme.selection : theme.text);
+    const QRectF cell = g.cell(0, head);
+    painter.drawText(QRectF(cell.left() - 8, stay, cell.width() + 16, g.top - 6), Qt::AlignCenter,
+                     (short_names ? QStringLiteral("H%1") : QStringLiteral("Head %1")).arg(head + base));
   }
 }
 
