@@ -23,7 +23,8 @@ class MappedFile {
   // file's size.
   std::string read(uint64_t offset, uint64_t count) const;
   // The mapped bytes [offset, offset + count). Throws Error when the range is outside the file or the file
-  // is shorter now than when it was opened: touching such a page would end the program.
+  // is shorter now than when it was opened: touching such a page would end the
+  // program. (Between this check and the reading a race remains; only a copy of the file would close it.)
   std::span<const std::byte> bytes(uint64_t offset, uint64_t count) const;
 
  private:

@@ -28,7 +28,8 @@ std::string needle_text(const std::string& key) {
               Error::Kind::usage);
 }
 
-// Independent draws: choosing one option by hand leaves the others as the seed gives them.
+// Independent draws (1: key, 2: first character of the haystack, 3: place of the needle): choosing one option by hand leaves
+// the others as the seed gives them.
 SplitMix64 stream(uint64_t seed, uint64_t number) {
   SplitMix64 mix(seed);
   const uint64_t base = mix.next();
