@@ -80,6 +80,17 @@ class Row {
     if (!std::isfinite(value)) ++(std::isnan(value) ? grid_.nan_cells : grid_.inf_cells);
     current_->add(value);
   }
+  // `count` finite cells of the column of `token` at once. For pooling by maximum: their sum is not kept.
+  void add_extremes(int64_t token, double low, double high, int64_t count) {
+    if (token >= column_end_ || token < column_begin_) move_to(token);
+    current_->low = std::min(current_->low, low);
+    current_->high = std::max(current_->high, high);
+    current_->count += count;
+  }
+  int64_t column_end(int64_t token) const {  // one past the last token of the column
+    const int64_t width = int64_t(grid_.tokens_per_column);
+    return grid_.first + ((token - grid_.first) / width + 1) * width;
+  }
   void unknown() { ++grid_.unknown_cells; }
   void finish(int row) {
     for (int64_t c = 0; c < grid_.columns; ++c) {
@@ -124,7 +135,10 @@ class SlotReader {
       case Quantity::write_strength: return copy(slot, w_.strength, row);
       case Quantity::route_weight: return copy(slot, w_.weight, row);
       case Quantity::log_gate: return copy(slot, w_.log_gate, row);
-      case Quantity::survival_at: return left_at_reference(slot, row, [](int64_t) { return 1.0; });
+      case Quantity::survival_at:
+        if (w_.decaying && w_.captured.size() == 1 && request_.pooling == Pooling::maximum && grid_.tokens_per_column > 1)
+          return left_at_reference_by_column(slot, row);
+        return left_at_reference(slot, row, [](int64_t) { return 1.0; });
       case Quantity::read_attribution:
         return left_at_reference(
             slot, row, [&](int64_t e) { return request_.read_weight[size_t(slot)] * w_.strength[size_t(e)]; });
@@ -153,6 +167,24 @@ class SlotReader {
       if (token + 1 < known_) row.unknown();
       else if (w_.undefined.empty()) row.add(token, factor(e) * std::exp(total - w_.log_keep[size_t(e)]));
       else row.add(token, factor(e) * std::exp(w_.log_keep_between(slot, token, reference)));
+    }
+  }
+
+  // The same for survival under pooling by maximum: what is left only grows with the token of the write, so a column's
+  // extremes are its first and last write, and two exponentials serve however many writes there are.
+  void left_at_reference_by_column(int slot, Row& row) const {
+    const int64_t reference = std::min(request_.reference, w_.tokens - 1);
+    if (w_.captured_from(reference) > w_.captured.front().first) return left_at_reference(slot, row, [](int64_t) { return 1.0; });
+    const int64_t stop = w_.entries_until(slot, reference);
+    const int64_t end = std::min(stop, w_.entries_until(slot, grid_.last - 1));
+    int64_t e = w_.entries_until(slot, grid_.first - 1);
+    if (e >= end) return;
+    const double total = w_.log_keep[size_t(stop - 1)];
+    while (e < end) {
+      const int64_t from = e, column_end = row.column_end(w_.token[size_t(e)]);
+      while (e < end && w_.token[size_t(e)] < column_end) ++e;
+      row.add_extremes(w_.token[size_t(from)], std::exp(total - w_.log_keep[size_t(from)]),
+                       std::exp(total - w_.log_keep[size_t(e - 1)]), e - from);
     }
   }
 

@@ -24,6 +24,7 @@ struct SlotWrites {
   std::vector<double> log_gate;  // f = a r; NaN when unknown
   std::vector<double> log_keep;  // sum of the finite f over this slot's writes up to and including this one (compensated sum)
   bool has_gates = false;        // decay was captured: survival and attribution are defined
+  bool decaying = false;         // has_gates and every f is finite and <= 0: keeps only fall with time
   // Half-open token ranges that were captured. What happened in between is unknown: survival across a gap is NaN.
   std::vector<std::pair<int64_t, int64_t>> captured;
   // Running counts over a slot's writes of f = -inf (the slot was cleared: keep = 0) and of f = NaN or +inf. Empty: none.

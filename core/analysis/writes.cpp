@@ -41,6 +41,8 @@ std::vector<std::pair<int64_t, int64_t>> ranges_of(const HeadRoutes& routes) {
 void accumulate(SlotWrites& w) {
   const auto odd = [](double f) { return !std::isfinite(f); };
   const bool special = w.has_gates && std::any_of(w.log_gate.begin(), w.log_gate.end(), odd);
+  w.decaying = w.has_gates && !special &&
+               std::all_of(w.log_gate.begin(), w.log_gate.end(), [](double f) { return f <= 0; });
   if (special) {
     w.cleared.resize(w.token.size());
     w.undefined.resize(w.token.size());
