@@ -24,7 +24,8 @@ struct Strengths {
   std::vector<double> all, retrieval;
 };
 
-Strengths count(const HeadRoutes& routes, std::span<const uint8_t> roles, double threshold, HeadAllocation& out) {
+Strengths count(const HeadRoutes& routes, std::span<const uint8_t> roles, double threshold,
+                HeadAllocation& out) {
   const bool known = routes.has_strength() || routes.has_decay();
   Strengths sums{std::vector<double>(size_t(routes.slots), 0), std::vector<double>(size_t(routes.slots), 0)};
   for (int64_t row = 0; row < routes.rows; ++row) {
@@ -46,7 +47,8 @@ Strengths count(const HeadRoutes& routes, std::span<const uint8_t> roles, double
 
 }  // namespace
 
-HeadAllocation allocate(const HeadRoutes& routes, std::span<const uint8_t> roles, const AllocationOptions& options) {
+HeadAllocation allocate(const HeadRoutes& routes, std::span<const uint8_t> roles,
+                        const AllocationOptions& options) {
   check_routes(routes);
   const size_t slots = size_t(routes.slots);
   HeadAllocation out;

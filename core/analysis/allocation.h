@@ -19,21 +19,22 @@ struct AllocationOptions {
 
 struct HeadAllocation {
   int layer = 0, head = 0;
-  std::vector<int64_t> written;        // [M] n: routed tokens
-  std::vector<int64_t> retrieval;      // [M] n_R: those with role retrieval
-  std::vector<SlotClass> slot_class;   // [M]
-  std::vector<int> order;              // retrieval | shared | other | empty; inside a class by n high to low, then slot
-  int counts[4] = {0, 0, 0, 0};        // slots per class, SlotClass order
+  std::vector<int64_t> written;       // [M] n: routed tokens
+  std::vector<int64_t> retrieval;     // [M] n_R: those with role retrieval
+  std::vector<SlotClass> slot_class;  // [M]
+  std::vector<int> order;  // retrieval | shared | other | empty; inside a class by n high to low, then slot
+  int counts[4] = {0, 0, 0, 0};  // slots per class, SlotClass order
   int64_t max_written = 0;
   std::vector<double> specialisation;  // [M], NaN (null) when nothing was written or strengths are unknown
-  double head_score = 0;               // NaN when undefined (no retrieval token written, or strengths unknown)
+  double head_score = 0;  // NaN when undefined (no retrieval token written, or strengths unknown)
   bool retrieval_head = false;
-  bool partial = false;                // some tokens were not captured: counts cover the captured ones only
+  bool partial = false;  // some tokens were not captured: counts cover the captured ones only
 };
 
-// roles: [T] of the run (0 other, 1 retrieval; tokens past its end are other). Without strengths a routed token counts when
-// r != 0 (threshold ignored). A write whose strength is NaN counts as routed, as it does in ESL. Strength sums (specialisation,
-// head score) run over all writes, below the threshold too.
-HeadAllocation allocate(const HeadRoutes& routes, std::span<const uint8_t> roles, const AllocationOptions& options = {});
+// roles: [T] of the run (0 other, 1 retrieval; tokens past its end are other). Without strengths a routed
+// token counts when r != 0 (threshold ignored). A write whose strength is NaN counts as routed, as it does in
+// ESL. Strength sums (specialisation, head score) run over all writes, below the threshold too.
+HeadAllocation allocate(const HeadRoutes& routes, std::span<const uint8_t> roles,
+                        const AllocationOptions& options = {});
 
 }  // namespace slotscope::analysis

@@ -20,9 +20,10 @@ ColourRange colour_range(const SlotGrid& grid, double percentile) {
   }
   if (!(percentile < 1)) return range;
   const double n = double(finite.size()), p = std::max(percentile, 0.5);
-  const auto rank = [&](double share) {  // nearest rank: the smallest value with at least this share at or below it
-    return std::clamp<int64_t>(int64_t(std::ceil(share * n)) - 1, 0, int64_t(n) - 1);
-  };
+  const auto rank =
+      [&](double share) {  // nearest rank: the smallest value with at least this share at or below it
+        return std::clamp<int64_t>(int64_t(std::ceil(share * n)) - 1, 0, int64_t(n) - 1);
+      };
   const auto pick = [&](int64_t at) {
     std::nth_element(finite.begin(), finite.begin() + at, finite.end());
     return double(finite[size_t(at)]);

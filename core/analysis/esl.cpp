@@ -61,10 +61,14 @@ EslResult analyse_esl(std::span<const uint32_t> esl, std::span<const uint32_t> s
     const double n = esl[size_t(slot)];
     bars.push_back(n / total);
     Regime& regime = out.regime[size_t(slot)];
-    if (highest == lowest) regime = Regime::uniform;
-    else if (n >= high) regime = Regime::long_range;
-    else if (n < low) regime = Regime::short_range;
-    else regime = Regime::intermediate;
+    if (highest == lowest)
+      regime = Regime::uniform;
+    else if (n >= high)
+      regime = Regime::long_range;
+    else if (n < low)
+      regime = Regime::short_range;
+    else
+      regime = Regime::intermediate;
   }
   out.fit = fit_exponential(bars);
   return out;

@@ -1,4 +1,5 @@
-// Nonlinear least squares of an exponential decay through the sorted ESL bars (spec: raven-analysis "ESL regimes").
+// Nonlinear least squares of an exponential decay through the sorted ESL bars (spec: raven-analysis "ESL
+// regimes").
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -8,11 +9,12 @@
 namespace slotscope::analysis {
 namespace {
 
-// Model c exp(-k i) with k = 1 / lambda. For a given k the best c is linear, so the problem has one unknown (variable
-// projection). A step in both parameters from the log-linear start can leap over the minimum to where exp(-k) is 0 for all but
-// the first bar and no gradient leads back; a bracketed root of one derivative cannot.
+// Model c exp(-k i) with k = 1 / lambda. For a given k the best c is linear, so the problem has one unknown
+// (variable projection). A step in both parameters from the log-linear start can leap over the minimum to
+// where exp(-k) is 0 for all but the first bar and no gradient leads back; a bracketed root of one derivative
+// cannot.
 struct Profile {
-  double c = 0;      // best c: sum y e / sum e^2
+  double c = 0;  // best c: sum y e / sum e^2
   double sse = 0;
   double slope = 0;  // d sse / dk = 2 c sum (y - c e) i e
 };
@@ -47,8 +49,8 @@ double log_linear(std::span<const double> y) {
   return -xl / xx;
 }
 
-// Walks downhill from `start` until the slope changes its sign, then halves the bracket down to neighbouring numbers.
-// NaN when there is no minimum that way.
+// Walks downhill from `start` until the slope changes its sign, then halves the bracket down to neighbouring
+// numbers. NaN when there is no minimum that way.
 double minimise(std::span<const double> y, double start) {
   double low = start, high = start;
   double step = 0.1 * std::max(std::abs(start), 1e-6);
@@ -74,7 +76,8 @@ double minimise(std::span<const double> y, double start) {
 
 EslFit fit_exponential(std::span<const double> bars) {
   EslFit fit;
-  if (bars.empty() || !std::all_of(bars.begin(), bars.end(), [](double v) { return v > 0 && std::isfinite(v); }))
+  if (bars.empty() ||
+      !std::all_of(bars.begin(), bars.end(), [](double v) { return v > 0 && std::isfinite(v); }))
     return fit;
   fit.valid = true;
   fit.c = bars.front();

@@ -8,7 +8,8 @@
 
 namespace slotscope::analysis {
 
-SlotGrid empty_grid(int64_t rows, int64_t first, int64_t last, int max_rows, int max_columns, int64_t least_per_column) {
+SlotGrid empty_grid(int64_t rows, int64_t first, int64_t last, int max_rows, int max_columns,
+                    int64_t least_per_column) {
   SlotGrid grid;
   grid.first = first;
   grid.last = std::max(first, last);
@@ -31,16 +32,21 @@ std::string reduction_name(const SlotGrid& grid, const GridRequest& request, int
   const auto per_column = std::to_string(int64_t(grid.tokens_per_column)) + " tokens per column";
   const auto per_row = std::to_string(int64_t(grid.slots_per_row)) + " slots per row";
   const int64_t shown = grid.last - grid.first;
-  const std::string all = shown == tokens ? "all " + std::to_string(tokens) + (tokens == 1 ? " token drawn" : " tokens drawn")
-                                          : std::to_string(shown) + " of " + std::to_string(tokens) + " tokens drawn";
-  const std::string pool = request.pooling == Pooling::mean            ? "mean of the routed cells of "
+  const std::string all =
+      shown == tokens ? "all " + std::to_string(tokens) + (tokens == 1 ? " token drawn" : " tokens drawn")
+                      : std::to_string(shown) + " of " + std::to_string(tokens) + " tokens drawn";
+  const std::string pool = request.pooling == Pooling::mean         ? "mean of the routed cells of "
                            : request.quantity == Quantity::log_gate ? "largest magnitude of "
                                                                     : "max of ";
   std::string name;
-  if (grid.tokens_per_column == 1 && grid.slots_per_row == 1) name = all + ", no reduction";
-  else if (grid.slots_per_row == 1) name = pool + per_column;
-  else if (grid.tokens_per_column == 1) name = all + ", " + pool + per_row;
-  else name = pool + per_column + " and " + per_row;
+  if (grid.tokens_per_column == 1 && grid.slots_per_row == 1)
+    name = all + ", no reduction";
+  else if (grid.slots_per_row == 1)
+    name = pool + per_column;
+  else if (grid.tokens_per_column == 1)
+    name = all + ", " + pool + per_row;
+  else
+    name = pool + per_column + " and " + per_row;
   if (grid.unknown_cells > 0)
     name += ", " + std::to_string(grid.unknown_cells) + " cells unknown (tokens between were not captured)";
   return name;
@@ -49,16 +55,20 @@ std::string reduction_name(const SlotGrid& grid, const GridRequest& request, int
 std::string missing_quantity(const HeadRoutes& routes, const GridRequest& request) {
   const bool gates = routes.has_decay(), strengths = gates || routes.has_strength();
   switch (request.quantity) {
-    case Quantity::route_weight: return "";
-    case Quantity::write_strength: return strengths ? "" : "write strength was not captured";
+    case Quantity::route_weight:
+      return "";
+    case Quantity::write_strength:
+      return strengths ? "" : "write strength was not captured";
     case Quantity::log_gate:
-    case Quantity::survival_at: return gates ? "" : "log decay was not captured";
+    case Quantity::survival_at:
+      return gates ? "" : "log decay was not captured";
     case Quantity::survival_of:
       if (!gates) return "log decay was not captured";
       return row_of(routes, request.reference) >= 0
                  ? ""
                  : "token " + std::to_string(request.reference) + " was not captured";
-    case Quantity::read_weight: return "read weight is drawn from captured reads";
+    case Quantity::read_weight:
+      return "read weight is drawn from captured reads";
     case Quantity::read_attribution:
       if (!gates) return "log decay was not captured";
       return request.read_weight.size() == size_t(routes.slots) ? "" : "no reads were captured at this token";
@@ -120,30 +130,39 @@ class Row {
 // What one slot contributes to the window, for each quantity.
 class SlotReader {
  public:
-  SlotReader(const HeadRoutes& routes, const SlotWrites& writes, const GridRequest& request, const SlotGrid& grid)
+  SlotReader(const HeadRoutes& routes, const SlotWrites& writes, const GridRequest& request,
+             const SlotGrid& grid)
       : w_(writes), request_(request), grid_(grid), known_(writes.captured_from(request.reference)) {
     if (request.quantity != Quantity::survival_of) return;
     const int64_t row = row_of(routes, request.reference);
     for (int k = 0; row >= 0 && k < routes.top_k; ++k) {
       const size_t at = size_t(row * routes.top_k + k);
-      if (routes.index[at] < uint32_t(routes.slots) && routes.weight[at] != 0) written_.push_back(int(routes.index[at]));
+      if (routes.index[at] < uint32_t(routes.slots) && routes.weight[at] != 0)
+        written_.push_back(int(routes.index[at]));
     }
   }
 
   void read(int slot, Row& row) const {
     switch (request_.quantity) {
-      case Quantity::write_strength: return copy(slot, w_.strength, row);
-      case Quantity::route_weight: return copy(slot, w_.weight, row);
-      case Quantity::log_gate: return copy(slot, w_.log_gate, row);
+      case Quantity::write_strength:
+        return copy(slot, w_.strength, row);
+      case Quantity::route_weight:
+        return copy(slot, w_.weight, row);
+      case Quantity::log_gate:
+        return copy(slot, w_.log_gate, row);
       case Quantity::survival_at:
-        if (w_.decaying && w_.captured.size() == 1 && request_.pooling == Pooling::maximum && grid_.tokens_per_column > 1)
+        if (w_.decaying && w_.captured.size() == 1 && request_.pooling == Pooling::maximum &&
+            grid_.tokens_per_column > 1)
           return left_at_reference_by_column(slot, row);
         return left_at_reference(slot, row, [](int64_t) { return 1.0; });
       case Quantity::read_attribution:
-        return left_at_reference(
-            slot, row, [&](int64_t e) { return request_.read_weight[size_t(slot)] * w_.strength[size_t(e)]; });
-      case Quantity::survival_of: return left_of_reference(slot, row);
-      case Quantity::read_weight: return;
+        return left_at_reference(slot, row, [&](int64_t e) {
+          return request_.read_weight[size_t(slot)] * w_.strength[size_t(e)];
+        });
+      case Quantity::survival_of:
+        return left_of_reference(slot, row);
+      case Quantity::read_weight:
+        return;
     }
   }
 
@@ -164,17 +183,21 @@ class SlotReader {
     const double total = w_.log_keep[size_t(stop - 1)];
     for (int64_t e = w_.entries_until(slot, grid_.first - 1); e < end; ++e) {
       const int64_t token = w_.token[size_t(e)];
-      if (token + 1 < known_) row.unknown();
-      else if (w_.undefined.empty()) row.add(token, factor(e) * std::exp(total - w_.log_keep[size_t(e)]));
-      else row.add(token, factor(e) * std::exp(w_.log_keep_between(slot, token, reference)));
+      if (token + 1 < known_)
+        row.unknown();
+      else if (w_.undefined.empty())
+        row.add(token, factor(e) * std::exp(total - w_.log_keep[size_t(e)]));
+      else
+        row.add(token, factor(e) * std::exp(w_.log_keep_between(slot, token, reference)));
     }
   }
 
-  // The same for survival under pooling by maximum: what is left only grows with the token of the write, so a column's
-  // extremes are its first and last write, and two exponentials serve however many writes there are.
+  // The same for survival under pooling by maximum: what is left only grows with the token of the write, so a
+  // column's extremes are its first and last write, and two exponentials serve however many writes there are.
   void left_at_reference_by_column(int slot, Row& row) const {
     const int64_t reference = std::min(request_.reference, w_.tokens - 1);
-    if (w_.captured_from(reference) > w_.captured.front().first) return left_at_reference(slot, row, [](int64_t) { return 1.0; });
+    if (w_.captured_from(reference) > w_.captured.front().first)
+      return left_at_reference(slot, row, [](int64_t) { return 1.0; });
     const int64_t stop = w_.entries_until(slot, reference);
     const int64_t end = std::min(stop, w_.entries_until(slot, grid_.last - 1));
     int64_t e = w_.entries_until(slot, grid_.first - 1);
@@ -204,8 +227,10 @@ class SlotReader {
         changed = true;
       }
       if (changed) value = std::exp(sum);
-      if (t <= known_until) row.add(t, value);
-      else row.unknown();
+      if (t <= known_until)
+        row.add(t, value);
+      else
+        row.unknown();
     }
   }
 
@@ -218,7 +243,8 @@ class SlotReader {
 
 }  // namespace
 
-SlotGrid reduce(const HeadRoutes& routes, const SlotWrites& writes, const GridRequest& request, Progress* progress) {
+SlotGrid reduce(const HeadRoutes& routes, const SlotWrites& writes, const GridRequest& request,
+                Progress* progress) {
   const int64_t first = std::clamp<int64_t>(request.first, 0, writes.tokens);
   const int64_t last = std::clamp<int64_t>(request.last, 0, writes.tokens);
   SlotGrid grid = empty_grid(int64_t(request.rows.size()), first, last, request.max_rows, request.max_columns,
@@ -242,8 +268,8 @@ SlotGrid reduce(const HeadRoutes& routes, const SlotWrites& writes, const GridRe
   return grid;
 }
 
-SlotGrid reduce_dense(std::span<const double> values, int rows, int64_t columns, int max_rows, int max_columns,
-                      Pooling pooling) {
+SlotGrid reduce_dense(std::span<const double> values, int rows, int64_t columns, int max_rows,
+                      int max_columns, Pooling pooling) {
   if (rows < 0 || columns < 0 || values.size() != size_t(rows) * size_t(columns))
     throw Error({.item = "matrix",
                  .found = std::to_string(values.size()) + " values",

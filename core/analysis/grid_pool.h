@@ -30,7 +30,9 @@ struct CellPool {
   void add_special(Cell cell) {
     if (special == Cell::not_routed || cell < special) special = cell;  // nan before pos_inf before neg_inf
   }
-  Cell state() const { return special != Cell::not_routed ? special : count > 0 ? Cell::finite : Cell::not_routed; }
+  Cell state() const {
+    return special != Cell::not_routed ? special : count > 0 ? Cell::finite : Cell::not_routed;
+  }
   double value(Pooling pooling, bool by_magnitude) const {
     if (pooling == Pooling::mean) return sum / double(count);
     return by_magnitude && -low > high ? low : high;
@@ -43,9 +45,11 @@ inline float to_float(double v) {
 }
 
 // A grid with all cells not routed, shaped for `rows` display rows and the tokens [first, last).
-SlotGrid empty_grid(int64_t rows, int64_t first, int64_t last, int max_rows, int max_columns, int64_t least_per_column);
+SlotGrid empty_grid(int64_t rows, int64_t first, int64_t last, int max_rows, int max_columns,
+                    int64_t least_per_column);
 // Writes one pooled cell.
-inline void put(SlotGrid& grid, int row, int64_t column, const CellPool& pool, Pooling pooling, bool by_magnitude) {
+inline void put(SlotGrid& grid, int row, int64_t column, const CellPool& pool, Pooling pooling,
+                bool by_magnitude) {
   const size_t at = size_t(row) * size_t(grid.columns) + size_t(column);
   grid.state[at] = pool.state();
   if (grid.state[at] == Cell::finite) grid.value[at] = to_float(pool.value(pooling, by_magnitude));

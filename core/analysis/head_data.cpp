@@ -15,7 +15,8 @@ std::vector<double> HeadData::reads_at(int64_t token, int h) const {
   const auto head = std::find(read_heads.begin(), read_heads.end(), h);
   if (row == read_token.end() || head == read_heads.end()) return {};
   const size_t slots = size_t(routes.slots);
-  const size_t at = (size_t(row - read_token.begin()) * read_heads.size() + size_t(head - read_heads.begin())) * slots;
+  const size_t at =
+      (size_t(row - read_token.begin()) * read_heads.size() + size_t(head - read_heads.begin())) * slots;
   if (at + slots > read_weight.size()) return {};
   return {read_weight.begin() + int64_t(at), read_weight.begin() + int64_t(at + slots)};
 }
@@ -52,7 +53,8 @@ SlotGrid reduce_reads(const HeadData& data, int h, const GridRequest& asked, Pro
   if (grid.rows == 0) return grid;
   Totals totals;
   std::vector<CellPool> row(size_t(grid.columns));
-  const size_t slots = size_t(data.routes.slots), heads = data.read_heads.size(), per_row = size_t(grid.slots_per_row);
+  const size_t slots = size_t(data.routes.slots), heads = data.read_heads.size(),
+               per_row = size_t(grid.slots_per_row);
   const size_t place = size_t(head - data.read_heads.begin());
   for (int r = 0; r < grid.rows; ++r) {
     if (progress && progress->cancel_requested()) return {};
@@ -80,8 +82,8 @@ SlotGrid reduce_reads(const HeadData& data, int h, const GridRequest& asked, Pro
 }
 
 std::shared_ptr<const HeadData> load_head(const trace::Trace& trace, int run, int layer, int head,
-                                          const AllocationOptions& allocation, const EslOptions& esl, Progress* progress,
-                                          const std::vector<uint8_t>* roles) {
+                                          const AllocationOptions& allocation, const EslOptions& esl,
+                                          Progress* progress, const std::vector<uint8_t>* roles) {
   const auto stopped = [&] { return progress && progress->cancel_requested(); };
   if (progress) {
     progress->begin_stage("reading routes", 3);
@@ -149,8 +151,9 @@ std::vector<KeyWrite> key_writes(const HeadRoutes& routes, std::span<const int64
   size_t next = tokens.size();
   int64_t expected = at;
   const auto after = [&](int64_t t) {  // rows with token <= t
-    return routes.token.empty() ? std::min(t + 1, routes.rows)
-                                : std::upper_bound(routes.token.begin(), routes.token.end(), t) - routes.token.begin();
+    return routes.token.empty()
+               ? std::min(t + 1, routes.rows)
+               : std::upper_bound(routes.token.begin(), routes.token.end(), t) - routes.token.begin();
   };
   for (int64_t row = after(at) - 1; row >= 0; --row) {
     const int64_t token = routes.token_of(row);
@@ -163,7 +166,8 @@ std::vector<KeyWrite> key_writes(const HeadRoutes& routes, std::span<const int64
       const size_t e = size_t(row * routes.top_k + k), slot = routes.index[e];
       if (slot >= size_t(routes.slots) || routes.weight[e] == 0) continue;
       if (wanted)
-        out.push_back({token, int(slot), strength_of(routes, row, k), known ? std::exp(later[slot]) : unknown});
+        out.push_back(
+            {token, int(slot), strength_of(routes, row, k), known ? std::exp(later[slot]) : unknown});
       if (routes.has_decay()) later[slot] += routes.decay(row, k) * routes.weight[e];
     }
   }

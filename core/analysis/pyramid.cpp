@@ -14,8 +14,8 @@ int64_t blocks_of(int64_t tokens, int64_t width) { return (tokens + width - 1) /
 
 }  // namespace
 
-std::shared_ptr<const Pyramid> Pyramid::build(const HeadRoutes& routes, const SlotWrites& writes, Quantity quantity,
-                                              Progress* progress) {
+std::shared_ptr<const Pyramid> Pyramid::build(const HeadRoutes& routes, const SlotWrites& writes,
+                                              Quantity quantity, Progress* progress) {
   const auto p = std::make_shared<Pyramid>();
   p->quantity_ = quantity;
   p->slots_ = writes.slots;
@@ -46,7 +46,9 @@ void Pyramid::fill(const SlotWrites& writes, const std::vector<double>& values) 
       const double v = values[size_t(e)];
       const int64_t token = writes.token[size_t(e)];
       if (!std::isfinite(v)) {
-        specials_[size_t(slot)].push_back({token, std::isnan(v) ? Cell::nan : v > 0 ? Cell::pos_inf : Cell::neg_inf});
+        specials_[size_t(slot)].push_back({token, std::isnan(v) ? Cell::nan
+                                                  : v > 0       ? Cell::pos_inf
+                                                                : Cell::neg_inf});
         continue;
       }
       const size_t at = size_t(slot) * size_t(base.blocks) + size_t(token >> kBaseLog2);
@@ -82,7 +84,8 @@ bool Pyramid::add_levels(Progress* progress) {
 
 size_t Pyramid::bytes() const {
   size_t total = 0;
-  for (const Level& level : levels_) total += level.high.size() * (2 * sizeof(float) + sizeof(double) + sizeof(uint32_t));
+  for (const Level& level : levels_)
+    total += level.high.size() * (2 * sizeof(float) + sizeof(double) + sizeof(uint32_t));
   for (const auto& list : specials_) total += list.size() * sizeof(Special);
   return total;
 }
@@ -109,8 +112,9 @@ bool Pyramid::serves(const GridRequest& request) const {
 SlotGrid Pyramid::reduce(const GridRequest& asked, Progress* progress) const {
   GridRequest request = align(asked, tokens_);
   request.quantity = quantity_;
-  SlotGrid grid = empty_grid(int64_t(request.rows.size()), request.first, request.last, request.max_rows,
-                             request.max_columns, std::max<int64_t>(request.tokens_per_column, 1 << kBaseLog2));
+  SlotGrid grid =
+      empty_grid(int64_t(request.rows.size()), request.first, request.last, request.max_rows,
+                 request.max_columns, std::max<int64_t>(request.tokens_per_column, 1 << kBaseLog2));
   if (grid.rows == 0) return grid;
   grid.reduction = missing_;
   if (!missing_.empty()) return grid;
@@ -156,7 +160,8 @@ SlotGrid Pyramid::reduce(const GridRequest& asked, Progress* progress) const {
 SlotGrid GridCache::reduce(const HeadRoutes& routes, const SlotWrites& writes, const GridRequest& request,
                            Progress* progress) {
   const GridRequest aligned = align(request, writes.tokens);
-  // Below this many entries the writes themselves are read in about a millisecond, and a pyramid would only take memory.
+  // Below this many entries the writes themselves are read in about a millisecond, and a pyramid would only
+  // take memory.
   constexpr int64_t few_entries = 1 << 18;
   if (!Pyramid::supports(request.quantity) || aligned.tokens_per_column < int64_t(1) << Pyramid::kBaseLog2 ||
       int64_t(writes.token.size()) < few_entries)

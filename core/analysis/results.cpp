@@ -80,7 +80,8 @@ ReadReport report_read(const HeadData& data, int64_t token, int head, const std:
 }
 
 // The read tokens to attribute: the query and what follows it first, then the earlier ones.
-std::vector<int64_t> chosen_reads(const std::vector<int64_t>& tokens, int64_t run_tokens, int64_t query, int most) {
+std::vector<int64_t> chosen_reads(const std::vector<int64_t>& tokens, int64_t run_tokens, int64_t query,
+                                  int most) {
   std::vector<int64_t> out;
   for (const bool from_query : {true, false})
     for (const int64_t t : tokens)
@@ -90,7 +91,8 @@ std::vector<int64_t> chosen_reads(const std::vector<int64_t>& tokens, int64_t ru
 
 }  // namespace
 
-AnalysisReport analyse(const trace::Trace& trace, int run, const AnalyseOptions& options, Progress* progress) {
+AnalysisReport analyse(const trace::Trace& trace, int run, const AnalyseOptions& options,
+                       Progress* progress) {
   const trace::RunInfo& info = run_info(trace, run);
   const std::vector<uint8_t>* roles = options.roles.empty() ? nullptr : &options.roles;
   const std::vector<uint8_t>& used_roles = roles ? *roles : info.roles;
@@ -103,14 +105,16 @@ AnalysisReport analyse(const trace::Trace& trace, int run, const AnalyseOptions&
   out.query = query_token(info);
   out.query_reached = out.query >= 0 && info.prompt_tokens <= info.tokens;
   out.key_tokens = key_tokens(info, roles);
-  out.retrieval_tokens = std::count(used_roles.begin(),
-                                    used_roles.begin() + std::min<int64_t>(info.tokens, int64_t(used_roles.size())), 1);
+  out.retrieval_tokens = std::count(
+      used_roles.begin(), used_roles.begin() + std::min<int64_t>(info.tokens, int64_t(used_roles.size())), 1);
   out.allocation = options.allocation;
   out.esl = options.esl;
-  if (!out.query_reached) out.notes.push_back("the trace ends before the query: nothing is known at the query");
+  if (!out.query_reached)
+    out.notes.push_back("the trace ends before the query: nothing is known at the query");
   for (const int layer : options.layers) layer_spec(trace, run, layer);
 
-  const RunSummary summary = summarise(trace, run, options.allocation, options.esl, progress, roles, options.layers);
+  const RunSummary summary =
+      summarise(trace, run, options.allocation, options.esl, progress, roles, options.layers);
   out.layers = summary.layers;
   out.first = summary.first;
   if (summary.head_list.empty() && summary.layers > 0) return out;
@@ -124,8 +128,10 @@ AnalysisReport analyse(const trace::Trace& trace, int run, const AnalyseOptions&
     HeadReport h;
     h.summary = s;
     if (s.has_routes) {
-      if (progress) progress->set_detail("layer " + std::to_string(s.layer) + " head " + std::to_string(s.head));
-      const auto data = load_head(trace, run, s.layer, s.head, options.allocation, options.esl, nullptr, roles);
+      if (progress)
+        progress->set_detail("layer " + std::to_string(s.layer) + " head " + std::to_string(s.head));
+      const auto data =
+          load_head(trace, run, s.layer, s.head, options.allocation, options.esl, nullptr, roles);
       h.slots = data->routes.slots;
       h.top_k = data->routes.top_k;
       h.captured_tokens = data->routes.rows;

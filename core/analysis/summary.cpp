@@ -45,7 +45,8 @@ double mean_survival(const std::vector<KeyWrite>& writes) {
 
 // Mean over the query heads of p over slots; empty when no reads are known.
 std::vector<double> mean_reads(const HeadReads& reads, size_t slots) {
-  if (reads.token.empty() || reads.heads.empty() || reads.weight.size() != reads.heads.size() * slots) return {};
+  if (reads.token.empty() || reads.heads.empty() || reads.weight.size() != reads.heads.size() * slots)
+    return {};
   std::vector<double> mean(slots, 0);
   for (size_t h = 0; h < reads.heads.size(); ++h)
     for (size_t i = 0; i < slots; ++i) mean[i] += reads.weight[h * slots + i] / double(reads.heads.size());
@@ -69,8 +70,14 @@ class Summariser {
  public:
   Summariser(const trace::Trace& trace, int run, const AllocationOptions& allocation, const EslOptions& esl,
              const std::vector<uint8_t>* roles)
-      : trace_(trace), run_(run), info_(run_info(trace, run)), allocation_(allocation), esl_(esl),
-        roles_(roles ? *roles : info_.roles), query_(query_token(info_)), key_(key_tokens(info_, roles)) {
+      : trace_(trace),
+        run_(run),
+        info_(run_info(trace, run)),
+        allocation_(allocation),
+        esl_(esl),
+        roles_(roles ? *roles : info_.roles),
+        query_(query_token(info_)),
+        key_(key_tokens(info_, roles)) {
     // In a trace that ends before the query nothing is known "at the query".
     query_reached_ = query_ >= 0 && info_.prompt_tokens <= info_.tokens;
   }
@@ -83,7 +90,8 @@ class Summariser {
     for (size_t i = 0; i < info_.layers.size(); ++i) {
       if (progress)
         progress->set_detail("layer " + std::to_string(i + 1) + " of " + std::to_string(info_.layers.size()));
-      if (!layers.empty() && std::find(layers.begin(), layers.end(), info_.layers[i].index) == layers.end()) continue;
+      if (!layers.empty() && std::find(layers.begin(), layers.end(), info_.layers[i].index) == layers.end())
+        continue;
       const trace::LayerSpec& spec = layer_spec(trace_, run_, info_.layers[i].index);
       const std::string why = why_no_routes(trace_, run_, spec);
       const int heads = int(std::max<int64_t>(spec.route_heads > 0 ? spec.route_heads : spec.heads, 1));
@@ -107,7 +115,8 @@ class Summariser {
     s.head = head;
     s.mixer = spec.family;
     s.why = why;
-    s.mean_write_strength = s.key_survival = s.read_mass_on_key = s.allocation.head_score = s.statistics.gini = kNaN;
+    s.mean_write_strength = s.key_survival = s.read_mass_on_key = s.allocation.head_score =
+        s.statistics.gini = kNaN;
     if (s.why.empty() && head_place(spec, "captured_route_heads", head) < 0)
       s.why = "not captured: run again with head " + std::to_string(head);
     if (!s.why.empty()) return s;
@@ -122,8 +131,8 @@ class Summariser {
     }
     s.esl = analyse_esl(writes, selections, counted ? routes.rows : routes.tokens, esl_);
     s.allocation = allocate(routes, roles_, allocation_);
-    s.statistics = routing_statistics(routes, head_margin(trace_, run_, spec, head), head_ties(trace_, run_, spec, head),
-                                      writes);
+    s.statistics = routing_statistics(routes, head_margin(trace_, run_, spec, head),
+                                      head_ties(trace_, run_, spec, head), writes);
     s.mean_write_strength = mean_strength(routes);
     if (query_reached_ && !key_.empty()) read_key(spec, head, routes, s);
     return s;
@@ -133,13 +142,16 @@ class Summariser {
     Candidate& c = candidates_.back();
     c.writes = key_writes(routes, key_, query_);
     s.key_survival = mean_survival(c.writes);
-    // Reads at the query, or else at the first token after it (an answer token) for the choice of what to show.
+    // Reads at the query, or else at the first token after it (an answer token) for the choice of what to
+    // show.
     const std::vector<int64_t> tokens = read_tokens(trace_, run_, spec);
     const auto at = std::find_if(tokens.begin(), tokens.end(), [&](int64_t t) { return t >= query_; });
     if (at == tokens.end()) return;
     c.reads = mean_reads(head_reads(trace_, run_, spec, head, at - tokens.begin(), 1), size_t(routes.slots));
-    if (*at == query_) s.read_mass_on_key = read_mass(c.writes, c.reads);
-    else if (!c.reads.empty()) c.writes = key_writes(routes, key_, *at);
+    if (*at == query_)
+      s.read_mass_on_key = read_mass(c.writes, c.reads);
+    else if (!c.reads.empty())
+      c.writes = key_writes(routes, key_, *at);
   }
 
   static void sort_by_score(RunSummary& out) {
@@ -149,7 +161,8 @@ class Summariser {
       const double v = out.head_list[size_t(i)].allocation.head_score;
       return std::isnan(v) ? -1 : v;
     };
-    std::stable_sort(out.by_score.begin(), out.by_score.end(), [&](int a, int b) { return score(a) > score(b); });
+    std::stable_sort(out.by_score.begin(), out.by_score.end(),
+                     [&](int a, int b) { return score(a) > score(b); });
   }
 
   void choose_first(RunSummary& out) const {
@@ -160,7 +173,8 @@ class Summariser {
     }
     const HeadSummary* uneven = nullptr;
     for (const HeadSummary& s : out.head_list)
-      if (s.has_routes && (!uneven || std::isnan(uneven->statistics.gini) || s.statistics.gini > uneven->statistics.gini))
+      if (s.has_routes &&
+          (!uneven || std::isnan(uneven->statistics.gini) || s.statistics.gini > uneven->statistics.gini))
         uneven = &s;
     if (!uneven) return;
     out.first.layer = uneven->layer;
@@ -168,8 +182,8 @@ class Summariser {
     if (!uneven->esl.order.empty()) out.first.slot = uneven->esl.order.front();
   }
 
-  // Largest s left p over the key's writes, in retrieval-only slots where there are any. p = 1 when reads are unknown, left = 1
-  // when gates are.
+  // Largest s left p over the key's writes, in retrieval-only slots where there are any. p = 1 when reads are
+  // unknown, left = 1 when gates are.
   void choose_read(RunSummary& out, int position) const {
     const HeadSummary& s = out.head_list[size_t(position)];
     const Candidate& c = candidates_[size_t(position)];
@@ -206,8 +220,9 @@ class Summariser {
 
 }  // namespace
 
-RunSummary summarise(const trace::Trace& trace, int run, const AllocationOptions& allocation, const EslOptions& esl,
-                     Progress* progress, const std::vector<uint8_t>* roles, std::span<const int> layers) {
+RunSummary summarise(const trace::Trace& trace, int run, const AllocationOptions& allocation,
+                     const EslOptions& esl, Progress* progress, const std::vector<uint8_t>* roles,
+                     std::span<const int> layers) {
   return Summariser(trace, run, allocation, esl, roles).run(layers, progress);
 }
 

@@ -1,4 +1,5 @@
-// Survival of a token's writes and what a read is made of (spec: raven-analysis "Survival", "Read attribution", "Overlap").
+// Survival of a token's writes and what a read is made of (spec: raven-analysis "Survival", "Read
+// attribution", "Overlap").
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -25,8 +26,10 @@ std::vector<std::pair<int, double>> written_slots(const HeadRoutes& routes, int6
   return out;
 }
 
-// left[t - first] = exp(sum of f over (token, t]) for one slot. Constant between writes, so one exp per write.
-std::vector<double> left_over_time(const SlotWrites& w, int slot, int64_t token, int64_t first, int64_t last) {
+// left[t - first] = exp(sum of f over (token, t]) for one slot. Constant between writes, so one exp per
+// write.
+std::vector<double> left_over_time(const SlotWrites& w, int slot, int64_t token, int64_t first,
+                                   int64_t last) {
   std::vector<double> left(size_t(last - first + 1), kNaN);
   if (!w.has_gates) return left;
   const int64_t end = std::min(w.captured_until(token), last);
@@ -57,8 +60,8 @@ double survival(const HeadRoutes& routes, const SlotWrites& writes, int64_t toke
   return total == 0 ? kNaN : kept / total;
 }
 
-std::vector<SlotSurvival> slot_survival_curves(const HeadRoutes& routes, const SlotWrites& writes, int64_t token,
-                                               int64_t first, int64_t last) {
+std::vector<SlotSurvival> slot_survival_curves(const HeadRoutes& routes, const SlotWrites& writes,
+                                               int64_t token, int64_t first, int64_t last) {
   std::vector<SlotSurvival> out;
   if (last < first) return out;
   for (const auto& [slot, strength] : written_slots(routes, token))
@@ -66,8 +69,8 @@ std::vector<SlotSurvival> slot_survival_curves(const HeadRoutes& routes, const S
   return out;
 }
 
-std::vector<double> survival_curve(const HeadRoutes& routes, const SlotWrites& writes, int64_t token, int64_t first,
-                                   int64_t last) {
+std::vector<double> survival_curve(const HeadRoutes& routes, const SlotWrites& writes, int64_t token,
+                                   int64_t first, int64_t last) {
   if (last < first) return {};
   std::vector<double> kept(size_t(last - first + 1), 0);
   double total = 0;
@@ -85,11 +88,13 @@ Attribution read_attribution(const SlotWrites& w, std::span<const double> read_w
                  .found = std::to_string(read_weight.size()) + " values",
                  .expected = std::to_string(w.slots) + " (one for each slot)"});
   if (t < 0 || t >= w.tokens)
-    throw Error({.item = "token", .found = std::to_string(t), .expected = "0 to " + std::to_string(w.tokens - 1)});
+    throw Error(
+        {.item = "token", .found = std::to_string(t), .expected = "0 to " + std::to_string(w.tokens - 1)});
   Attribution out;
   out.weight.assign(size_t(t + 1), 0);
   const int64_t known = w.captured_from(t);
-  // Token known - 1 was not captured: what it wrote is unknown, and so is what it left of everything before it.
+  // Token known - 1 was not captured: what it wrote is unknown, and so is what it left of everything before
+  // it.
   for (int64_t j = 0; j <= t && (!w.has_gates || j < known); ++j) out.weight[size_t(j)] = kNaN;
   for (int slot = 0; slot < w.slots; ++slot) {
     const double p = read_weight[size_t(slot)];
@@ -121,9 +126,12 @@ double overlap(const HeadRoutes& routes, int64_t a, int64_t b, Value value, Comb
   const auto left = row(a), right = row(b);
   double sum = 0;
   for (auto x = left.begin(), y = right.begin(); x != left.end() && y != right.end();) {
-    if (x->first < y->first) ++x;
-    else if (y->first < x->first) ++y;
-    else sum += combine((x++)->second, (y++)->second);
+    if (x->first < y->first)
+      ++x;
+    else if (y->first < x->first)
+      ++y;
+    else
+      sum += combine((x++)->second, (y++)->second);
   }
   return sum;
 }
@@ -144,7 +152,8 @@ double overlap_dot(const HeadRoutes& routes, int64_t a, int64_t b) {
 
 double write_overlap(const HeadRoutes& routes, int64_t a, int64_t b) {
   if (!routes.has_strength() && !routes.has_decay()) return kNaN;
-  return overlap(routes, a, b, [&](int64_t row, int k) { return strength_of(routes, row, k); }, smaller);
+  return overlap(
+      routes, a, b, [&](int64_t row, int k) { return strength_of(routes, row, k); }, smaller);
 }
 
 }  // namespace slotscope::analysis

@@ -11,7 +11,8 @@ std::string path_of(const trace::LayerSpec& layer, std::string_view field) {
   return "layers/" + std::to_string(layer.index) + "/" + std::string(field);
 }
 
-const trace::DatasetInfo* find(const trace::Trace& trace, int run, const trace::LayerSpec& layer, std::string_view field) {
+const trace::DatasetInfo* find(const trace::Trace& trace, int run, const trace::LayerSpec& layer,
+                               std::string_view field) {
   return trace.run(run).find(path_of(layer, field));
 }
 
@@ -28,16 +29,19 @@ const trace::RunInfo& run_info(const trace::Trace& trace, int run) {
 
 const trace::LayerSpec& layer_spec(const trace::Trace& trace, int run, int layer) {
   const auto& layers = run_info(trace, run).layers;
-  const auto at = std::find_if(layers.begin(), layers.end(), [&](const trace::LayerSpec& l) { return l.index == layer; });
+  const auto at =
+      std::find_if(layers.begin(), layers.end(), [&](const trace::LayerSpec& l) { return l.index == layer; });
   if (at == layers.end())
-    throw Error({.file = trace.path().string(), .item = "layer " + std::to_string(layer), .found = "not in this trace"});
-  // Sizes come from the file; every array of the analyses has M or H_r entries.
-  if (at->slots < 0 || at->slots > int64_t(1) << 24 || at->route_heads < 0 || at->route_heads > 65536 || at->heads < 0 ||
-      at->heads > 65536)
     throw Error({.file = trace.path().string(),
                  .item = "layer " + std::to_string(layer),
-                 .found = std::to_string(at->slots) + " slots, " + std::to_string(at->route_heads) + " route heads, " +
-                          std::to_string(at->heads) + " heads",
+                 .found = "not in this trace"});
+  // Sizes come from the file; every array of the analyses has M or H_r entries.
+  if (at->slots < 0 || at->slots > int64_t(1) << 24 || at->route_heads < 0 || at->route_heads > 65536 ||
+      at->heads < 0 || at->heads > 65536)
+    throw Error({.file = trace.path().string(),
+                 .item = "layer " + std::to_string(layer),
+                 .found = std::to_string(at->slots) + " slots, " + std::to_string(at->route_heads) +
+                          " route heads, " + std::to_string(at->heads) + " heads",
                  .expected = "at most 16777216 slots and 65536 heads",
                  .advice = "The file may be damaged"});
   return *at;
@@ -45,7 +49,8 @@ const trace::LayerSpec& layer_spec(const trace::Trace& trace, int run, int layer
 
 std::string why_no_routes(const trace::Trace& trace, int run, const trace::LayerSpec& layer) {
   if (trace.has_routes(run, layer.index)) return "";
-  if (layer.route_kind == "sparse") return "not captured: run again with layer " + std::to_string(layer.index);
+  if (layer.route_kind == "sparse")
+    return "not captured: run again with layer " + std::to_string(layer.index);
   if (layer.family == "attention" || layer.route_kind.empty() || layer.route_kind == "none")
     return layer.family.empty() ? "no routes" : layer.family;
   return layer.family + ": " + layer.route_kind + " routes";
@@ -88,12 +93,12 @@ std::vector<int64_t> read_tokens(const trace::Trace& trace, int run, const trace
   return trace.read_int(run, path_of(layer, "read_token"));
 }
 
-HeadReads head_reads(const trace::Trace& trace, int run, const trace::LayerSpec& layer, int head, int64_t first,
-                     int64_t count) {
+HeadReads head_reads(const trace::Trace& trace, int run, const trace::LayerSpec& layer, int head,
+                     int64_t first, int64_t count) {
   HeadReads out;
   const auto* info = find(trace, run, layer, "read_weight");
-  if (!info || !find(trace, run, layer, "read_token") || info->shape.size() != 3 || info->shape[2] != layer.slots ||
-      layer.route_heads <= 0 || layer.heads < layer.route_heads)
+  if (!info || !find(trace, run, layer, "read_token") || info->shape.size() != 3 ||
+      info->shape[2] != layer.slots || layer.route_heads <= 0 || layer.heads < layer.route_heads)
     return out;
   out.token = trace.read_int(run, path_of(layer, "read_token"));
   // In a file that was cut off one of the two may be a chunk ahead.
@@ -118,7 +123,8 @@ HeadReads head_reads(const trace::Trace& trace, int run, const trace::LayerSpec&
   const size_t slots = size_t(layer.slots);
   for (size_t row = 0; row < out.token.size(); ++row)
     for (const auto& one : each)
-      out.weight.insert(out.weight.end(), one.begin() + int64_t(row * slots), one.begin() + int64_t((row + 1) * slots));
+      out.weight.insert(out.weight.end(), one.begin() + int64_t(row * slots),
+                        one.begin() + int64_t((row + 1) * slots));
   return out;
 }
 

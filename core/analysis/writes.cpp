@@ -30,14 +30,16 @@ std::vector<std::pair<int64_t, int64_t>> ranges_of(const HeadRoutes& routes) {
     return ranges;
   }
   for (const int64_t t : routes.token) {
-    if (!ranges.empty() && ranges.back().second == t) ++ranges.back().second;
-    else ranges.emplace_back(t, t + 1);
+    if (!ranges.empty() && ranges.back().second == t)
+      ++ranges.back().second;
+    else
+      ranges.emplace_back(t, t + 1);
   }
   return ranges;
 }
 
-// Neumaier's compensated running sum, so that long prefixes stay exact to their last place; non-finite gates are counted apart
-// because they would swallow every later difference.
+// Neumaier's compensated running sum, so that long prefixes stay exact to their last place; non-finite gates
+// are counted apart because they would swallow every later difference.
 void accumulate(SlotWrites& w) {
   const auto odd = [](double f) { return !std::isfinite(f); };
   const bool special = w.has_gates && std::any_of(w.log_gate.begin(), w.log_gate.end(), odd);
@@ -75,7 +77,8 @@ void check_routes(const HeadRoutes& r) {
   const size_t cells = size_t(r.rows) * size_t(r.top_k);
   check_size(r, "route_index", r.index.size(), cells);
   check_size(r, "route_weight", r.weight.size(), cells);
-  if (r.has_decay()) check_size(r, "log_decay", r.log_decay.size(), r.per_slot_decay ? cells : size_t(r.rows));
+  if (r.has_decay())
+    check_size(r, "log_decay", r.log_decay.size(), r.per_slot_decay ? cells : size_t(r.rows));
   if (r.has_strength()) check_size(r, "write_strength", r.strength.size(), cells);
   if (r.token.empty()) {
     if (r.rows > r.tokens)
@@ -113,7 +116,9 @@ SlotWrites group_writes(const HeadRoutes& routes) {
   w.captured = ranges_of(routes);
   // Counting sort by slot: rows come in token order, so every slot's entries do too.
   w.begin.assign(size_t(routes.slots) + 1, 0);
-  const auto written = [&](size_t at) { return routes.index[at] < uint32_t(routes.slots) && routes.weight[at] != 0; };
+  const auto written = [&](size_t at) {
+    return routes.index[at] < uint32_t(routes.slots) && routes.weight[at] != 0;
+  };
   for (size_t at = 0; at < routes.index.size(); ++at)
     if (written(at)) ++w.begin[routes.index[at] + 1];
   for (size_t i = 0; i < size_t(routes.slots); ++i) w.begin[i + 1] += w.begin[i];

@@ -1,5 +1,5 @@
-// How long one frame of the heatmap's reduction takes at 131,072 tokens x 256 slots (target: well under 16 ms).
-// bench_reduce [TOKENS [SLOTS]]
+// How long one frame of the heatmap's reduction takes at 131,072 tokens x 256 slots (target: well under 16
+// ms). bench_reduce [TOKENS [SLOTS]]
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -18,7 +18,9 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-double milliseconds(Clock::time_point from) { return std::chrono::duration<double, std::milli>(Clock::now() - from).count(); }
+double milliseconds(Clock::time_point from) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - from).count();
+}
 
 HeadRoutes make(int64_t tokens, int slots, int top_k) {
   std::mt19937 random(1);
@@ -39,8 +41,8 @@ HeadRoutes make(int64_t tokens, int slots, int top_k) {
   return r;
 }
 
-// Median and worst of frames while panning and zooming, and the median of the processor time alone (on a busy machine the clock
-// measures the others too).
+// Median and worst of frames while panning and zooming, and the median of the processor time alone (on a busy
+// machine the clock measures the others too).
 void frames(const char* name, int count, const std::function<void(int)>& frame) {
   std::vector<double> times, processor;
   for (int i = 0; i < count; ++i) {
@@ -52,16 +54,16 @@ void frames(const char* name, int count, const std::function<void(int)>& frame) 
   }
   std::sort(times.begin(), times.end());
   std::sort(processor.begin(), processor.end());
-  std::printf("  %-44s median %6.2f ms (processor %6.2f), worst %6.2f of %d frames\n", name, times[times.size() / 2],
-              processor[processor.size() / 2], times.back(), count);
+  std::printf("  %-44s median %6.2f ms (processor %6.2f), worst %6.2f of %d frames\n", name,
+              times[times.size() / 2], processor[processor.size() / 2], times.back(), count);
 }
 
 void measure(int64_t tokens, int slots, int top_k) {
   const HeadRoutes routes = make(tokens, slots, top_k);
   auto start = Clock::now();
   const SlotWrites writes = group_writes(routes);
-  std::printf("%lld tokens x %d slots, top-%d: group_writes %.0f ms\n", static_cast<long long>(tokens), slots, top_k,
-              milliseconds(start));
+  std::printf("%lld tokens x %d slots, top-%d: group_writes %.0f ms\n", static_cast<long long>(tokens), slots,
+              top_k, milliseconds(start));
   start = Clock::now();
   const auto pyramid = Pyramid::build(routes, writes, Quantity::write_strength);
   std::printf("  pyramid built in %.0f ms, %.0f MB\n", milliseconds(start), double(pyramid->bytes()) / 1e6);
@@ -77,20 +79,25 @@ void measure(int64_t tokens, int slots, int top_k) {
     r.last = std::min(tokens, r.first + width);
     return r;
   };
-  frames("whole prompt, from the writes", 9, [&](int) { drawn += reduce(routes, writes, request).finite_cells; });
+  frames("whole prompt, from the writes", 9,
+         [&](int) { drawn += reduce(routes, writes, request).finite_cells; });
   GridCache cache;
   cache.reduce(routes, writes, request);
-  frames("whole prompt, cached", 41, [&](int) { drawn += cache.reduce(routes, writes, request).finite_cells; });
+  frames("whole prompt, cached", 41,
+         [&](int) { drawn += cache.reduce(routes, writes, request).finite_cells; });
   for (const int64_t width : {65536, 30000, 8192, 2048, 256}) {
     const std::string name = "panning over " + std::to_string(width) + " tokens";
-    frames(name.c_str(), 41, [&](int i) { drawn += cache.reduce(routes, writes, window(i, width)).finite_cells; });
+    frames(name.c_str(), 41,
+           [&](int i) { drawn += cache.reduce(routes, writes, window(i, width)).finite_cells; });
   }
   frames("zooming 256 tokens to all", 91, [&](int i) {
-    drawn += cache.reduce(routes, writes, window(0, int64_t(256 * std::pow(double(tokens) / 256, i / 90.0)))).finite_cells;
+    drawn += cache.reduce(routes, writes, window(0, int64_t(256 * std::pow(double(tokens) / 256, i / 90.0))))
+                 .finite_cells;
   });
   request.quantity = Quantity::survival_at;
   request.reference = tokens - 1;
-  frames("whole prompt, left at the last token", 9, [&](int) { drawn += cache.reduce(routes, writes, request).finite_cells; });
+  frames("whole prompt, left at the last token", 9,
+         [&](int) { drawn += cache.reduce(routes, writes, request).finite_cells; });
   frames("panning over 8192, left at the last token", 41,
          [&](int i) { drawn += cache.reduce(routes, writes, window(i, 8192)).finite_cells; });
   const SlotGrid grid = cache.reduce(routes, writes, request);

@@ -1,5 +1,6 @@
-// How long a trace of 131,072 tokens takes to open: reading the file's description, the summary over all heads (what the window needs
-// before it selects), and one head with everything (what it then shows). bench_summary FOLDER [TOKENS [SLOTS [TOP_K]]]
+// How long a trace of 131,072 tokens takes to open: reading the file's description, the summary over all
+// heads (what the window needs before it selects), and one head with everything (what it then shows).
+// bench_summary FOLDER [TOKENS [SLOTS [TOP_K]]]
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -30,18 +31,35 @@ std::vector<std::byte> bytes(const std::vector<T>& v) {
 
 void write_trace(const std::filesystem::path& file, int64_t tokens, int64_t slots, int64_t top_k) {
   using trace::ElementType;
-  trace::RunSpec run{.name = "bench", .prompt_tokens = tokens - 8, .spans = {{"key", tokens / 3, tokens / 3 + 8}}};
-  run.datasets.push_back({.path = "tokens/roles", .type = ElementType::u8, .expected_rows = tokens, .axes = "T"});
-  run.datasets.push_back({.path = "tokens/ids", .type = ElementType::i32, .expected_rows = tokens, .axes = "T"});
+  trace::RunSpec run{
+      .name = "bench", .prompt_tokens = tokens - 8, .spans = {{"key", tokens / 3, tokens / 3 + 8}}};
+  run.datasets.push_back(
+      {.path = "tokens/roles", .type = ElementType::u8, .expected_rows = tokens, .axes = "T"});
+  run.datasets.push_back(
+      {.path = "tokens/ids", .type = ElementType::i32, .expected_rows = tokens, .axes = "T"});
   for (int i = 0; i < kLayers; ++i) {
-    run.layers.push_back({.index = i, .family = "raven", .route_kind = "sparse", .heads = kHeads, .route_heads = kHeads,
-                          .slots = slots, .top_k = top_k});
+    run.layers.push_back({.index = i,
+                          .family = "raven",
+                          .route_kind = "sparse",
+                          .heads = kHeads,
+                          .route_heads = kHeads,
+                          .slots = slots,
+                          .top_k = top_k});
     const std::string at = "layers/" + std::to_string(i) + "/";
-    run.datasets.push_back({.path = at + "route_index", .type = ElementType::u16, .shape = {kHeads, top_k},
-                            .expected_rows = tokens, .axes = "T,H_r,K"});
-    run.datasets.push_back({.path = at + "route_weight", .type = ElementType::f32, .shape = {kHeads, top_k},
-                            .expected_rows = tokens, .axes = "T,H_r,K"});
-    run.datasets.push_back({.path = at + "log_decay", .type = ElementType::f32, .shape = {kHeads}, .expected_rows = tokens,
+    run.datasets.push_back({.path = at + "route_index",
+                            .type = ElementType::u16,
+                            .shape = {kHeads, top_k},
+                            .expected_rows = tokens,
+                            .axes = "T,H_r,K"});
+    run.datasets.push_back({.path = at + "route_weight",
+                            .type = ElementType::f32,
+                            .shape = {kHeads, top_k},
+                            .expected_rows = tokens,
+                            .axes = "T,H_r,K"});
+    run.datasets.push_back({.path = at + "log_decay",
+                            .type = ElementType::f32,
+                            .shape = {kHeads},
+                            .expected_rows = tokens,
                             .axes = "T,H_r"});
   }
   trace::Hdf5Sink sink(file, {.force = true});
@@ -86,8 +104,8 @@ int main(int argc, char** argv) {
   auto start = Clock::now();
   write_trace(file, tokens, slots, top_k);
   std::printf("%lld tokens, %d layers x %d heads x %lld slots, top-%lld: written in %.1f s, %.0f MB\n",
-              static_cast<long long>(tokens), kLayers, kHeads, static_cast<long long>(slots), static_cast<long long>(top_k),
-              seconds(start), double(std::filesystem::file_size(file)) / 1e6);
+              static_cast<long long>(tokens), kLayers, kHeads, static_cast<long long>(slots),
+              static_cast<long long>(top_k), seconds(start), double(std::filesystem::file_size(file)) / 1e6);
   for (int round = 0; round < 3; ++round) {
     start = Clock::now();
     const auto trace = trace::Trace::open(file);
@@ -97,8 +115,8 @@ int main(int argc, char** argv) {
     const double summarised = seconds(start);
     start = Clock::now();
     const auto head = analysis::load_head(*trace, 0, summary.first.layer, summary.first.head);
-    std::printf("  open %.3f s, summary of %zu heads %.3f s, one head %.3f s (%zu writes)\n", open, summary.head_list.size(),
-                summarised, seconds(start), head->writes.token.size());
+    std::printf("  open %.3f s, summary of %zu heads %.3f s, one head %.3f s (%zu writes)\n", open,
+                summary.head_list.size(), summarised, seconds(start), head->writes.token.size());
   }
   std::filesystem::remove(file);
   return 0;

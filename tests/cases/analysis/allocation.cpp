@@ -41,12 +41,13 @@ SLOTSCOPE_CASE(by_hand_strict) {
   CHECK(a.layer == 2 && a.head == 1 && !a.partial);
   CHECK_EQ(a.written, (Numbers{4, 3, 3, 0, 0}));
   CHECK_EQ(a.retrieval, (Numbers{1, 2, 3, 0, 0}));
-  CHECK_EQ(a.slot_class, (Classes{SlotClass::shared, SlotClass::shared, SlotClass::retrieval, SlotClass::empty,
-                                  SlotClass::empty}));
+  CHECK_EQ(a.slot_class, (Classes{SlotClass::shared, SlotClass::shared, SlotClass::retrieval,
+                                  SlotClass::empty, SlotClass::empty}));
   CHECK_EQ(a.order, (std::vector<int>{2, 0, 1, 3, 4}));
   CHECK(a.counts[0] == 1 && a.counts[1] == 2 && a.counts[2] == 0 && a.counts[3] == 2);
   CHECK_EQ(a.max_written, int64_t(4));
-  // Slot 1: (0.4 + 0.1) / 0.7. Score: retrieval tokens write .4 .5 .3 0 .7 .1 = 2.0, in slot 2 .5 + .3 + .7 = 1.5.
+  // Slot 1: (0.4 + 0.1) / 0.7. Score: retrieval tokens write .4 .5 .3 0 .7 .1 = 2.0, in slot 2 .5 + .3 + .7
+  // = 1.5.
   CHECK_CLOSE(a.specialisation[0], 0, 1e-15);
   CHECK_CLOSE(a.specialisation[1], 5.0 / 7, 1e-15);
   CHECK_CLOSE(a.specialisation[2], 1, 1e-15);
@@ -68,7 +69,8 @@ SLOTSCOPE_CASE(by_hand_threshold_and_tau) {
   CHECK_EQ(none.head_score, 0.0);
   CHECK(!none.retrieval_head);
   CHECK_CLOSE(none.specialisation[1], 5.0 / 7, 1e-15);
-  // tau = 1/4: slot 0 has share 1/4 <= tau, other only. tau = 1/3: slot 1 has share 2/3 >= 1 - tau, retrieval only.
+  // tau = 1/4: slot 0 has share 1/4 <= tau, other only. tau = 1/3: slot 1 has share 2/3 >= 1 - tau, retrieval
+  // only.
   CHECK_EQ(allocate(by_hand(), kRoles, {.tau = 0.25}).slot_class[0], SlotClass::other);
   CHECK_EQ(allocate(by_hand(), kRoles, {.tau = 0.25}).slot_class[1], SlotClass::shared);
   CHECK_EQ(allocate(by_hand(), kRoles, {.tau = 0.34}).slot_class[1], SlotClass::retrieval);
@@ -100,7 +102,8 @@ SLOTSCOPE_CASE(twin_of_allocation) {
     const HeadRoutes r = twin::make(problem);
     const twin::Dense d = twin::dense(r);
     const std::vector<uint8_t> roles = twin::roles(d.tokens, problem.seed);
-    for (const AllocationOptions options : {AllocationOptions{}, {.threshold = 0.05}, {.threshold = 0.2, .tau = 0.3}}) {
+    for (const AllocationOptions options :
+         {AllocationOptions{}, {.threshold = 0.05}, {.threshold = 0.2, .tau = 0.3}}) {
       const HeadAllocation a = allocate(r, roles, options);
       CHECK_EQ(a.partial, problem.restricted);
       double landed = 0, total = 0;
@@ -123,7 +126,8 @@ SLOTSCOPE_CASE(twin_of_allocation) {
                                                      : SlotClass::shared);
         CHECK_EQ(a.written[size_t(i)], n);
         CHECK_EQ(a.retrieval[size_t(i)], n_retrieval);
-        CHECK(twin::same(a.specialisation[size_t(i)], strength == 0 ? twin::kNaN : strength_retrieval / strength, 1e-12));
+        CHECK(twin::same(a.specialisation[size_t(i)],
+                         strength == 0 ? twin::kNaN : strength_retrieval / strength, 1e-12));
         most = std::max(most, n);
         total += strength_retrieval;
         if (classes.back() == SlotClass::retrieval) landed += strength_retrieval;
@@ -143,7 +147,8 @@ SLOTSCOPE_CASE(twin_of_allocation) {
         CHECK(key(before) < key(slot));
       }
       CHECK_EQ(seen, std::vector<int>(size_t(d.slots), 1));
-      for (int c = 0; c < 4; ++c) CHECK_EQ(a.counts[c], int(std::count(classes.begin(), classes.end(), SlotClass(c))));
+      for (int c = 0; c < 4; ++c)
+        CHECK_EQ(a.counts[c], int(std::count(classes.begin(), classes.end(), SlotClass(c))));
     }
   }
 }

@@ -17,7 +17,7 @@ SLOTSCOPE_CASE(ring) {
   CHECK_EQ(ring_esl(10, 4, 3), 2u);  // tokens 3, 7
   CHECK_EQ(ring_esl(2, 4, 3), 0u);
   CHECK_EQ(ring_esl(0, 4, 0), 0u);
-  CHECK_EQ(ring_esl(9, 4, 4), 0u);   // there is no slot 4
+  CHECK_EQ(ring_esl(9, 4, 4), 0u);  // there is no slot 4
   for (const int64_t tokens : {1, 7, 64, 65}) {
     for (const int64_t window : {1, 3, 64, 100}) {
       Counts counted(size_t(window), 0);
@@ -27,8 +27,8 @@ SLOTSCOPE_CASE(ring) {
   }
 }
 
-// Seven slots over 20 tokens: counts 10 1 4 0 7 1 4. min 1, max 10: cuts at 1 + 9/3 = 4 and 1 + 18/3 = 7 writes.
-// A slot on the upper cut is long, one on the lower cut intermediate.
+// Seven slots over 20 tokens: counts 10 1 4 0 7 1 4. min 1, max 10: cuts at 1 + 9/3 = 4 and 1 + 18/3 = 7
+// writes. A slot on the upper cut is long, one on the lower cut intermediate.
 SLOTSCOPE_CASE(regimes_by_hand) {
   const EslResult r = analyse_esl(Counts{10, 1, 4, 0, 7, 1, 4}, Counts{10, 2, 4, 0, 7, 1, 4}, 20);
   CHECK_EQ(r.order, (std::vector<int>{0, 4, 2, 6, 1, 5, 3}));
@@ -77,7 +77,8 @@ SLOTSCOPE_CASE(fit_of_few_bars) {
   const EslFit one = fit_exponential(std::vector<double>{0.25});
   CHECK(one.valid && std::isinf(one.lambda) && std::isnan(one.r2));
   CHECK_EQ(one.c, 0.25);
-  const EslFit two = fit_exponential(std::vector<double>{0.8, 0.2});  // passes through both: e^(-1/lambda) = 1/4
+  const EslFit two =
+      fit_exponential(std::vector<double>{0.8, 0.2});  // passes through both: e^(-1/lambda) = 1/4
   CHECK_CLOSE(two.c, 0.8, 1e-14);
   CHECK_CLOSE(two.lambda, 1 / std::log(4.0), 1e-13);
   CHECK_CLOSE(two.r2, 1, 1e-14);
@@ -117,8 +118,8 @@ long double profile(const std::vector<double>& y, long double k) {
 
 }  // namespace
 
-// Random sorted bars: the fit is a stationary point to 1e-12 and no neighbour of it is better (brute-force twin by bisection of
-// the profile's derivative in long double).
+// Random sorted bars: the fit is a stationary point to 1e-12 and no neighbour of it is better (brute-force
+// twin by bisection of the profile's derivative in long double).
 SLOTSCOPE_CASE(fit_is_the_least_squares_optimum) {
   std::mt19937 random(3);
   double worst = 0;

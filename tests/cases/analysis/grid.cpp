@@ -14,8 +14,9 @@ namespace twin = slotscope::testing::twin;
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr Quantity kQuantities[] = {Quantity::write_strength, Quantity::route_weight, Quantity::log_gate,
-                                    Quantity::survival_at,    Quantity::survival_of,  Quantity::read_attribution};
+constexpr Quantity kQuantities[] = {Quantity::write_strength, Quantity::route_weight,
+                                    Quantity::log_gate,       Quantity::survival_at,
+                                    Quantity::survival_of,    Quantity::read_attribution};
 
 // One cell of the full matrix from the definitions. known false: drawn as not routed but counted.
 struct Value {
@@ -32,15 +33,21 @@ Value cell(const twin::Dense& d, const GridRequest& q, int slot, int64_t t) {
     return Value{true, true, factor * std::exp(d.log_keep(slot, from, to))};
   };
   switch (q.quantity) {
-    case Quantity::write_strength: return {routed, true, d.s[at]};
-    case Quantity::route_weight: return {routed, true, d.r[at]};
-    case Quantity::log_gate: return {routed, true, d.f[at]};
-    case Quantity::survival_at: return routed && t <= q.reference ? survival(t, q.reference, 1) : Value{};
+    case Quantity::write_strength:
+      return {routed, true, d.s[at]};
+    case Quantity::route_weight:
+      return {routed, true, d.r[at]};
+    case Quantity::log_gate:
+      return {routed, true, d.f[at]};
+    case Quantity::survival_at:
+      return routed && t <= q.reference ? survival(t, q.reference, 1) : Value{};
     case Quantity::read_attribution:
-      return routed && t <= q.reference ? survival(t, q.reference, q.read_weight[size_t(slot)] * d.s[at]) : Value{};
+      return routed && t <= q.reference ? survival(t, q.reference, q.read_weight[size_t(slot)] * d.s[at])
+                                        : Value{};
     case Quantity::survival_of:
       return t >= q.reference && d.r[d.at(q.reference, slot)] != 0 ? survival(q.reference, t, 1) : Value{};
-    case Quantity::read_weight: break;
+    case Quantity::read_weight:
+      break;
   }
   return {};
 }
@@ -56,7 +63,8 @@ void compare(slotscope::testing::Context& t, const twin::Dense& d, const GridReq
       double best = 0, sum = 0;
       int64_t n = 0;
       for (int64_t i = row * height; i < std::min<int64_t>((row + 1) * height, int64_t(q.rows.size())); ++i) {
-        for (int64_t at = grid.first + column * width; at < std::min(grid.first + (column + 1) * width, grid.last); ++at) {
+        for (int64_t at = grid.first + column * width;
+             at < std::min(grid.first + (column + 1) * width, grid.last); ++at) {
           ++seen_columns;
           const Value v = cell(d, q, q.rows[size_t(i)], at);
           if (!v.routed) continue;
@@ -77,11 +85,13 @@ void compare(slotscope::testing::Context& t, const twin::Dense& d, const GridReq
       const Cell state = n > 0 ? Cell::finite : Cell::not_routed;
       const double expected = n == 0 ? twin::kNaN : q.pooling == Pooling::mean ? sum / double(n) : best;
       // One float rounding of a double that agrees to 1e-12.
-      bad += grid.state[at] != state || !twin::same(grid.value[at], expected, 1e-12 + std::abs(expected) * 6.1e-8);
+      bad += grid.state[at] != state ||
+             !twin::same(grid.value[at], expected, 1e-12 + std::abs(expected) * 6.1e-8);
     }
   }
   if (bad > 0) t.fail(what + ": " + std::to_string(bad) + " cells differ", __FILE__, __LINE__);
-  CHECK_EQ(seen_columns, int64_t(q.rows.size()) * (grid.last - grid.first));  // every cell is in exactly one pool
+  CHECK_EQ(seen_columns,
+           int64_t(q.rows.size()) * (grid.last - grid.first));  // every cell is in exactly one pool
   CHECK_EQ(grid.finite_cells, finite);
   CHECK_EQ(grid.unknown_cells, unknown);
   CHECK_EQ(grid.nan_cells + grid.inf_cells, int64_t(0));
@@ -144,13 +154,15 @@ SLOTSCOPE_CASE(names_of_the_reduction) {
   CHECK_EQ(reduce(r, w, q).reduction, std::string("mean of the routed cells of 104 tokens per column"));
   q.max_columns = 2048;
   q.max_rows = 3;
-  CHECK_EQ(reduce(r, w, q).reduction, std::string("all 520 tokens drawn, mean of the routed cells of 3 slots per row"));
+  CHECK_EQ(reduce(r, w, q).reduction,
+           std::string("all 520 tokens drawn, mean of the routed cells of 3 slots per row"));
   // 131,072 tokens on 1,160 columns: 113 tokens each.
   HeadRoutes long_one;
   long_one.slots = 1;
   long_one.tokens = 131072;
-  const SlotGrid grid = reduce(long_one, group_writes(long_one),
-                               {.quantity = Quantity::route_weight, .rows = {0}, .first = 0, .last = 131072, .max_columns = 1160});
+  const SlotGrid grid = reduce(
+      long_one, group_writes(long_one),
+      {.quantity = Quantity::route_weight, .rows = {0}, .first = 0, .last = 131072, .max_columns = 1160});
   CHECK_EQ(grid.reduction, std::string("max of 113 tokens per column"));
   CHECK_EQ(grid.columns, 1160);
 }
@@ -169,9 +181,15 @@ SLOTSCOPE_CASE(hot_cells_never_vanish) {
   const SlotWrites w = group_writes(r);
   for (const Pooling pooling : {Pooling::maximum, Pooling::mean}) {
     for (const int columns : {1, 7, 333, 2048}) {
-      GridRequest q{.pooling = pooling, .rows = all_rows(256), .first = 0, .last = r.tokens, .max_columns = columns, .max_rows = 50};
+      GridRequest q{.pooling = pooling,
+                    .rows = all_rows(256),
+                    .first = 0,
+                    .last = r.tokens,
+                    .max_columns = columns,
+                    .max_rows = 50};
       const SlotGrid grid = reduce(r, w, q);
-      const size_t at = size_t(77 / int(grid.slots_per_row) * grid.columns) + size_t(40000 / int64_t(grid.tokens_per_column));
+      const size_t at = size_t(77 / int(grid.slots_per_row) * grid.columns) +
+                        size_t(40000 / int64_t(grid.tokens_per_column));
       CHECK(grid.state[at] == Cell::finite);
       CHECK_CLOSE(grid.value[at], 1e-3, 1e-10);
       CHECK(grid.state.back() == Cell::finite && grid.value.back() == 1.0f);
@@ -191,16 +209,19 @@ SLOTSCOPE_CASE(odd_values) {
   const SlotWrites w = group_writes(r);
   GridRequest q{.quantity = Quantity::route_weight, .rows = {1, 0, 7, -1}, .first = 0, .last = 6};
   const SlotGrid grid = reduce(r, w, q);
-  const std::vector<Cell> top{Cell::not_routed, Cell::not_routed, Cell::not_routed, Cell::pos_inf, Cell::neg_inf, Cell::finite};
+  const std::vector<Cell> top{Cell::not_routed, Cell::not_routed, Cell::not_routed,
+                              Cell::pos_inf,    Cell::neg_inf,    Cell::finite};
   CHECK(std::equal(top.begin(), top.end(), grid.state.begin()));
   CHECK(grid.state[6] == Cell::finite && grid.state[7] == Cell::nan && grid.state[8] == Cell::finite);
   for (size_t i = 12; i < 24; ++i) CHECK(grid.state[i] == Cell::not_routed);  // slots 7 and -1 do not exist
-  for (size_t i = 0; i < grid.value.size(); ++i) CHECK_EQ(std::isnan(grid.value[i]), grid.state[i] != Cell::finite);
+  for (size_t i = 0; i < grid.value.size(); ++i)
+    CHECK_EQ(std::isnan(grid.value[i]), grid.state[i] != Cell::finite);
   CHECK(grid.nan_cells == 1 && grid.inf_cells == 2 && grid.finite_cells == 3);
   CHECK(grid.min == 0.25 && grid.max == 0.75);
   q.max_columns = 2;
   const SlotGrid pooled = reduce(r, w, q);
-  CHECK(pooled.state[0] == Cell::not_routed && pooled.state[1] == Cell::pos_inf && pooled.state[2] == Cell::nan);
+  CHECK(pooled.state[0] == Cell::not_routed && pooled.state[1] == Cell::pos_inf &&
+        pooled.state[2] == Cell::nan);
   CHECK(pooled.nan_cells == 1 && pooled.inf_cells == 2 && pooled.finite_cells == 3);
   CHECK(pooled.min == 0.25 && pooled.max == 0.75);
 }
@@ -239,7 +260,8 @@ SLOTSCOPE_CASE(not_captured_is_said) {
   CHECK(reduce(r, w, q).finite_cells > 0);
   const HeadRoutes whole = twin::make({});
   q.quantity = Quantity::read_attribution;
-  CHECK_EQ(reduce(whole, group_writes(whole), q).reduction, std::string("no reads were captured at this token"));
+  CHECK_EQ(reduce(whole, group_writes(whole), q).reduction,
+           std::string("no reads were captured at this token"));
   const HeadRoutes part = twin::make({.restricted = true});
   q.quantity = Quantity::survival_of;
   q.reference = 20;
@@ -265,7 +287,8 @@ SLOTSCOPE_CASE(dense_maps) {
   CHECK(range.low == 0 && range.high == 15);
   grid = reduce_dense(map, 4, 4, 2, 2, Pooling::maximum);  // 2 x 2 blocks
   CHECK(grid.rows == 2 && grid.columns == 2);
-  CHECK(grid.state[0] == Cell::pos_inf && grid.state[1] == Cell::neg_inf && grid.value[2] == 13.0f && grid.value[3] == 15.0f);
+  CHECK(grid.state[0] == Cell::pos_inf && grid.state[1] == Cell::neg_inf && grid.value[2] == 13.0f &&
+        grid.value[3] == 15.0f);
   CHECK_EQ(grid.reduction, std::string("max of 2 x 2 of 4 x 4 cells"));
   CHECK_CLOSE(reduce_dense(map, 4, 4, 2, 2, Pooling::mean).value[2], (8 + 9 + 12 + 13) / 4.0, 1e-6);
   grid = reduce_dense(std::vector<double>(16, twin::kNaN), 4, 4, 100, 100, Pooling::maximum);
@@ -287,7 +310,8 @@ SLOTSCOPE_CASE(colour_range_percentiles) {
   std::iota(values.begin(), values.end(), 0.0);
   values.push_back(1e6);  // one outlier
   const SlotGrid grid = reduce_dense(values, 1, 10001, 1, 20000, Pooling::maximum);
-  const ColourRange range = colour_range(grid);  // nearest rank: ceil(0.999 x 10001) = 9991st value, and 11th from below
+  const ColourRange range =
+      colour_range(grid);  // nearest rank: ceil(0.999 x 10001) = 9991st value, and 11th from below
   CHECK_EQ(range.high, 9990.0);
   CHECK_EQ(range.low, 10.0);
   CHECK_EQ(colour_range(grid, 1).high, 1e6);
@@ -297,7 +321,8 @@ SLOTSCOPE_CASE(colour_range_percentiles) {
   nearly[123] = 0.5;
   const ColourRange fallback = colour_range(reduce_dense(nearly, 1, 5000, 1, 5000, Pooling::maximum));
   CHECK(fallback.low == 0 && fallback.high == 0.5);
-  const ColourRange zero = colour_range(reduce_dense(std::vector<double>(4, 0.0), 2, 2, 9, 9, Pooling::maximum));
+  const ColourRange zero =
+      colour_range(reduce_dense(std::vector<double>(4, 0.0), 2, 2, 9, 9, Pooling::maximum));
   CHECK(zero.valid && zero.low == -0.01 && zero.high == 0.01);
 }
 
@@ -331,17 +356,21 @@ SLOTSCOPE_CASE(alignment) {
   CHECK(q.first == 0 && q.last == 0);
 }
 
-// The pyramid gives what the writes give: same states, extremes, counts and names; means to one float rounding.
+// The pyramid gives what the writes give: same states, extremes, counts and names; means to one float
+// rounding.
 SLOTSCOPE_CASE(pyramid_is_exact) {
   std::mt19937 random(11);
   for (const int64_t tokens : {1, 15, 16, 17, 1000, 4099}) {
-    HeadRoutes r = twin::make({.tokens = tokens, .slots = 11, .top_k = 3, .padding = true, .seed = unsigned(tokens)});
+    HeadRoutes r =
+        twin::make({.tokens = tokens, .slots = 11, .top_k = 3, .padding = true, .seed = unsigned(tokens)});
     if (tokens > 900) r.weight[301] = twin::kNaN, r.weight[1500] = kInf;
     const SlotWrites w = group_writes(r);
     for (const Quantity quantity : {Quantity::write_strength, Quantity::route_weight, Quantity::log_gate}) {
       const auto pyramid = Pyramid::build(r, w, quantity);
       for (int round = 0; round < 40; ++round) {
-        GridRequest q{.quantity = quantity, .pooling = round % 2 ? Pooling::maximum : Pooling::mean, .rows = all_rows(11)};
+        GridRequest q{.quantity = quantity,
+                      .pooling = round % 2 ? Pooling::maximum : Pooling::mean,
+                      .rows = all_rows(11)};
         std::shuffle(q.rows.begin(), q.rows.end(), random);
         q.first = int64_t(random() % uint64_t(tokens));
         q.last = q.first + 1 + int64_t(random() % uint64_t(tokens - q.first));
@@ -351,11 +380,13 @@ SLOTSCOPE_CASE(pyramid_is_exact) {
         const SlotGrid fast = pyramid->reduce(q), slow = reduce(r, w, align(q, tokens));
         CHECK(pyramid->serves(q));
         CHECK(fast.rows == slow.rows && fast.columns == slow.columns && fast.columns <= q.max_columns);
-        CHECK(fast.first == slow.first && fast.last == slow.last && fast.first <= q.first && fast.last >= q.last);
+        CHECK(fast.first == slow.first && fast.last == slow.last && fast.first <= q.first &&
+              fast.last >= q.last);
         CHECK(fast.tokens_per_column == slow.tokens_per_column && fast.slots_per_row == slow.slots_per_row);
         CHECK_EQ(fast.reduction, slow.reduction);
         CHECK(fast.state == slow.state);
-        CHECK(fast.finite_cells == slow.finite_cells && fast.nan_cells == slow.nan_cells && fast.inf_cells == slow.inf_cells);
+        CHECK(fast.finite_cells == slow.finite_cells && fast.nan_cells == slow.nan_cells &&
+              fast.inf_cells == slow.inf_cells);
         CHECK(fast.min == slow.min && fast.max == slow.max);
         int64_t bad = 0;
         for (size_t i = 0; i < fast.value.size(); ++i) {
@@ -375,17 +406,24 @@ SLOTSCOPE_CASE(cache_agrees_with_reduce) {
   GridCache cache;
   for (const Quantity quantity : {Quantity::write_strength, Quantity::log_gate, Quantity::survival_at}) {
     for (const int64_t width : {100, 9000, 30000, 70000}) {
-      GridRequest q{.quantity = quantity, .rows = all_rows(8), .first = 70000 - width, .last = 70000, .max_columns = 700};
+      GridRequest q{.quantity = quantity,
+                    .rows = all_rows(8),
+                    .first = 70000 - width,
+                    .last = 70000,
+                    .max_columns = 700};
       q.reference = 69000;
       const SlotGrid fast = cache.reduce(r, w, q), slow = reduce(r, w, align(q, 70000));
       CHECK(fast.state == slow.state && fast.reduction == slow.reduction && fast.columns == slow.columns);
       for (size_t i = 0; i < fast.value.size(); ++i)
-        if (fast.state[i] == Cell::finite && fast.value[i] != slow.value[i]) t.fail("value differs", __FILE__, __LINE__);
+        if (fast.state[i] == Cell::finite && fast.value[i] != slow.value[i])
+          t.fail("value differs", __FILE__, __LINE__);
     }
   }
   slotscope::Progress progress;
   progress.request_cancel();
   GridCache cancelled;
-  CHECK_EQ(cancelled.reduce(r, w, {.rows = {0}, .first = 0, .last = 70000, .max_columns = 100}, &progress).rows, 0);
+  CHECK_EQ(
+      cancelled.reduce(r, w, {.rows = {0}, .first = 0, .last = 70000, .max_columns = 100}, &progress).rows,
+      0);
   CHECK_EQ(cancelled.reduce(r, w, {.rows = {0}, .first = 0, .last = 70000, .max_columns = 100}).rows, 1);
 }

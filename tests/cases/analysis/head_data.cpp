@@ -24,9 +24,13 @@ std::vector<double> softmax_rows(int64_t rows, int slots, unsigned seed) {
   return out;
 }
 
-// Three layers: two route heads read by four query heads, an attention layer, and a layer that was not captured.
+// Three layers: two route heads read by four query heads, an attention layer, and a layer that was not
+// captured.
 MadeRun grouped() {
-  MadeRun run{.tokens = 60, .prompt = 55, .roles = std::vector<uint8_t>(60, 0), .spans = {{"key", 20, 24}, {"answer", 55, 60}}};
+  MadeRun run{.tokens = 60,
+              .prompt = 55,
+              .roles = std::vector<uint8_t>(60, 0),
+              .spans = {{"key", 20, 24}, {"answer", 55, 60}}};
   for (const int64_t t : {20, 21, 22, 23, 55, 56, 57, 58}) run.roles[size_t(t)] = 1;
   MadeLayer raven;
   for (unsigned head = 0; head < 2; ++head) raven.heads.push_back(twin::make({.seed = 30 + head}));
@@ -35,7 +39,8 @@ MadeRun grouped() {
   raven.reads = softmax_rows(3 * 4, 12, 5);
   raven.ties = {6, 30};
   for (int i = 0; i < 60 * 2; ++i) raven.margin.push_back(i % 2 ? 0.25 : double(1 + i / 2));
-  run.layers = {raven, {.family = "attention", .route_kind = "append", .slots = 60},
+  run.layers = {raven,
+                {.family = "attention", .route_kind = "append", .slots = 60},
                 {.family = "raven", .route_kind = "sparse", .slots = 12, .top_k = 4}};
   return run;
 }
@@ -105,7 +110,8 @@ SLOTSCOPE_CASE(summary_of_a_run) {
   CHECK_EQ(progress.snapshot().stage, std::string("reading routes"));
   CHECK_EQ(progress.snapshot().detail, std::string("layer 3 of 3"));
   CHECK_EQ(progress.snapshot().done, int64_t(3));
-  for (int i = 0; i < 6; ++i) CHECK(s.head_list[size_t(i)].layer == i / 2 && s.head_list[size_t(i)].head == i % 2);
+  for (int i = 0; i < 6; ++i)
+    CHECK(s.head_list[size_t(i)].layer == i / 2 && s.head_list[size_t(i)].head == i % 2);
   CHECK_EQ(s.head_list[2].why, std::string("attention"));
   CHECK_EQ(s.head_list[5].why, std::string("not captured: run again with layer 2"));
   CHECK(!s.head_list[2].has_routes && std::isnan(s.head_list[2].allocation.head_score));
@@ -125,14 +131,16 @@ SLOTSCOPE_CASE(summary_of_a_run) {
         const double left = d.s[d.at(j, i)] * std::exp(d.log_keep(i, j, 54));
         kept += left;
         total += d.s[d.at(j, i)];
-        for (size_t q = 2 * head; q < 2 * head + 2; ++q) mass += run.layers[0].reads[q * 12 + size_t(i)] * left / 2;
+        for (size_t q = 2 * head; q < 2 * head + 2; ++q)
+          mass += run.layers[0].reads[q * 12 + size_t(i)] * left / 2;
       }
       survival_sum += kept / total / 4;
     }
     CHECK_CLOSE(h.key_survival, survival_sum, 1e-12);
     CHECK_CLOSE(h.read_mass_on_key, mass, 1e-12);
   }
-  CHECK(s.head_list[size_t(s.by_score[0])].allocation.head_score >= s.head_list[size_t(s.by_score[1])].allocation.head_score);
+  CHECK(s.head_list[size_t(s.by_score[0])].allocation.head_score >=
+        s.head_list[size_t(s.by_score[1])].allocation.head_score);
   for (size_t i = 2; i < 6; ++i) CHECK(std::isnan(s.head_list[size_t(s.by_score[i])].allocation.head_score));
   slotscope::Progress stop;
   stop.request_cancel();
@@ -140,11 +148,14 @@ SLOTSCOPE_CASE(summary_of_a_run) {
   CHECK_ERROR(summarise(*trace, 1), "run 1");
 }
 
-// First selection by hand: two heads, three slots, top 1, a = -1 always. Head 1 has the higher score. Key = tokens 1, 2, 3.
+// First selection by hand: two heads, three slots, top 1, a = -1 always. Head 1 has the higher score. Key =
+// tokens 1, 2, 3.
 //   head 0: token 1, 2, 3 -> slots 0, 0, 1; others -> 0 and 1: nothing is retrieval only, score 0.
-//   head 1: key -> slots 1, 2, 2, others -> 0. Slots 1 and 2 are retrieval only. Weights 1, 2, 1: s = 0.632, 0.865, 0.632.
-//   Left at the query (token 4): slot 1 all; slot 2: token 2 is multiplied by e^-1 at token 3: 0.318, token 3 0.632.
-// Without reads slot 1 token 1 and slot 2 token 3 tie at 0.632: the first wins. With p = 0.2 and 0.7: slot 2, token 3.
+//   head 1: key -> slots 1, 2, 2, others -> 0. Slots 1 and 2 are retrieval only. Weights 1, 2, 1: s = 0.632,
+//   0.865, 0.632. Left at the query (token 4): slot 1 all; slot 2: token 2 is multiplied by e^-1 at token 3:
+//   0.318, token 3 0.632.
+// Without reads slot 1 token 1 and slot 2 token 3 tie at 0.632: the first wins. With p = 0.2 and 0.7: slot 2,
+// token 3.
 SLOTSCOPE_CASE(first_selection_by_hand) {
   const auto head = [](std::vector<uint32_t> index, std::vector<double> weight) {
     HeadRoutes r;
@@ -179,7 +190,8 @@ SLOTSCOPE_CASE(first_selection_by_hand) {
   s = summarise(*TraceMaker::make(t.temp() / "c.h5", run), 0);
   CHECK(s.first.slot == 2 && s.first.token == 3 && std::isnan(s.head_list[1].read_mass_on_key));
 
-  // No spans, no roles: the most uneven head (head 1: 3 1 2, head 0: 4 2 0), its longest slot, the last token.
+  // No spans, no roles: the most uneven head (head 1: 3 1 2, head 0: 4 2 0), its longest slot, the last
+  // token.
   run.spans.clear();
   run.roles.assign(6, 0);
   s = summarise(*TraceMaker::make(t.temp() / "d.h5", run), 0);
@@ -237,7 +249,8 @@ SLOTSCOPE_CASE(restricted_capture) {
   MadeRun run{.tokens = 50, .prompt = 45, .roles = std::vector<uint8_t>(50, 0), .spans = {{"key", 6, 8}}};
   MadeLayer layer;
   for (unsigned head = 0; head < 3; ++head)
-    layer.heads.push_back(twin::make({.tokens = 50, .slots = 8, .top_k = 3, .restricted = true, .seed = head}));
+    layer.heads.push_back(
+        twin::make({.tokens = 50, .slots = 8, .top_k = 3, .restricted = true, .seed = head}));
   layer.captured_heads = {0, 2};
   layer.read_token = {44};
   layer.reads = softmax_rows(2, 8, 1);
@@ -251,7 +264,7 @@ SLOTSCOPE_CASE(restricted_capture) {
   CHECK_EQ(s.head_list[2].esl.esl, count_writes(layer.heads[2]));
   CHECK_EQ(s.head_list[2].esl.tokens, int64_t(42));  // counted over the captured tokens
   CHECK(s.head_list[2].allocation.partial);
-  CHECK(std::isnan(s.head_list[2].key_survival));    // token 20 lies between key and query and was not captured
+  CHECK(std::isnan(s.head_list[2].key_survival));  // token 20 lies between key and query and was not captured
   CHECK(std::isnan(s.head_list[2].read_mass_on_key));
   const auto data = load_head(*trace, 0, 0, 2);
   CHECK_EQ(data->read_heads, (std::vector<int>{2}));
@@ -272,7 +285,8 @@ SLOTSCOPE_CASE(reads_as_a_grid) {
     for (int c = 0; c < 10; ++c) {
       const size_t at = size_t(i * 10 + c);
       CHECK_EQ(grid.state[at] == Cell::finite, c >= 4 && c < 7);
-      if (c >= 4 && c < 7) CHECK_CLOSE(grid.value[at], run.layers[0].reads[size_t(((c - 4) * 4 + 1) * 12 + i)], 1e-8);
+      if (c >= 4 && c < 7)
+        CHECK_CLOSE(grid.value[at], run.layers[0].reads[size_t(((c - 4) * 4 + 1) * 12 + i)], 1e-8);
     }
   CHECK_EQ(grid.reduction, std::string("3 read tokens, 10 of 60 tokens drawn, no reduction"));
   CHECK_ERROR(reduce_reads(*data, 3, q), "query head 3");

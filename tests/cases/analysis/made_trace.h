@@ -14,15 +14,15 @@ namespace slotscope::testing {
 
 struct MadeLayer {
   std::string family = "raven", route_kind = "sparse";
-  std::vector<HeadRoutes> heads;             // by route head; empty: nothing captured
-  int64_t query_heads = 0;                   // 0: as many as route heads
-  std::vector<int64_t> captured_heads;       // query and route heads kept; empty: all
-  std::vector<int64_t> read_token;           // with `reads`
-  std::vector<double> reads;                 // [read_token, captured query heads, M]
+  std::vector<HeadRoutes> heads;        // by route head; empty: nothing captured
+  int64_t query_heads = 0;              // 0: as many as route heads
+  std::vector<int64_t> captured_heads;  // query and route heads kept; empty: all
+  std::vector<int64_t> read_token;      // with `reads`
+  std::vector<double> reads;            // [read_token, captured query heads, M]
   bool counters = true;
-  std::vector<double> margin;                // [rows, captured route heads]
-  std::vector<uint32_t> ties;                // [captured route heads]
-  int64_t slots = 0, top_k = 0;              // for layers without heads
+  std::vector<double> margin;    // [rows, captured route heads]
+  std::vector<uint32_t> ties;    // [captured route heads]
+  int64_t slots = 0, top_k = 0;  // for layers without heads
 };
 struct MadeRun {
   int64_t tokens = 0, prompt = 0;
@@ -50,8 +50,10 @@ class TraceMaker {
     sink.begin({.family = "raven", .dtype = "float64"}, {maker.spec_});
     for (size_t d = 0; d < maker.data_.size(); ++d) {
       const auto& [rows, bytes] = maker.data_[d];
-      if (maker.spec_.datasets[d].growing) sink.append(0, int(d), rows, bytes);
-      else sink.write(0, int(d), bytes);
+      if (maker.spec_.datasets[d].growing)
+        sink.append(0, int(d), rows, bytes);
+      else
+        sink.write(0, int(d), bytes);
     }
     sink.tokens_done(0, made.tokens);
     sink.set_spans(0, made.spans);
@@ -62,10 +64,15 @@ class TraceMaker {
  private:
   using Type = trace::ElementType;
 
-  void add(std::string path, Type type, std::vector<int64_t> shape, int64_t rows, std::vector<std::byte> bytes,
-           bool growing = true) {
-    spec_.datasets.push_back({.path = std::move(path), .type = type, .growing = growing, .shape = std::move(shape),
-                              .expected_rows = rows, .axes = "T", .description = "made"});
+  void add(std::string path, Type type, std::vector<int64_t> shape, int64_t rows,
+           std::vector<std::byte> bytes, bool growing = true) {
+    spec_.datasets.push_back({.path = std::move(path),
+                              .type = type,
+                              .growing = growing,
+                              .shape = std::move(shape),
+                              .expected_rows = rows,
+                              .axes = "T",
+                              .description = "made"});
     data_.emplace_back(rows, std::move(bytes));
   }
 
@@ -108,13 +115,16 @@ class TraceMaker {
         slot.insert(slot.end(), r.index.begin() + row * k, r.index.begin() + (row + 1) * k);
         weight.insert(weight.end(), r.weight.begin() + row * k, r.weight.begin() + (row + 1) * k);
         const int64_t width = r.per_slot_decay ? k : 1;
-        if (r.has_decay()) decay.insert(decay.end(), r.log_decay.begin() + row * width, r.log_decay.begin() + (row + 1) * width);
+        if (r.has_decay())
+          decay.insert(decay.end(), r.log_decay.begin() + row * width,
+                       r.log_decay.begin() + (row + 1) * width);
       }
     }
     add(at + "route_index", Type::u16, {h, k}, rows, pack<uint16_t>(slot));
     add(at + "route_weight", Type::f64, {h, k}, rows, pack<double>(weight));
     if (first.has_decay())
-      add(at + "log_decay", Type::f64, first.per_slot_decay ? std::vector<int64_t>{h, k} : std::vector<int64_t>{h}, rows,
+      add(at + "log_decay", Type::f64,
+          first.per_slot_decay ? std::vector<int64_t>{h, k} : std::vector<int64_t>{h}, rows,
           pack<double>(decay));
     if (!first.token.empty()) add(at + "token", Type::i64, {}, rows, pack<int64_t>(first.token));
     if (layer.counters) {

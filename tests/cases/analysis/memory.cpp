@@ -47,7 +47,8 @@ SLOTSCOPE_CASE(gate_numbers) {
   CHECK_EQ(w.log_keep_between(2, -1, 0), 0.0);  // other slots: f = 0 exactly
 }
 
-// Six tokens, three slots, top 2, decay a = ln(1/2) = -L for every token, so a weight 1 halves the slot. Routes:
+// Six tokens, three slots, top 2, decay a = ln(1/2) = -L for every token, so a weight 1 halves the slot.
+// Routes:
 //   t  slots   r          f / L        s = 1 - 2^(f/L)
 //   0  0 1     1   0.5    -1  -0.5     0.5         1 - 1/sqrt 2
 //   1  0 1     1   0      -1  (none)   0.5         (underflowed: selected, not written)
@@ -55,12 +56,13 @@ SLOTSCOPE_CASE(gate_numbers) {
 //   3  1 2     0.5 1      -0.5 -1      1-1/sqrt 2  0.5
 //   4  0 pad   1   1      -1           0.5
 //   5  2 0     2   1      -2  -1       0.75        0.5
-// Slot 0: f = -1 at 0 1 2 4 5. At t = 5 the shares are 2^-5 2^-4 2^-3 2^-2 2^-1: they sum to 31/32 = 1 - 2^-5;
-// tokens held = (31/32)^2 / (341/1024) = 961/341. Slot 2: f = -1 -1 -2 at 2 3 5; shares at 5: 0.5 2^-3, 0.5 2^-2, 0.75.
-// Survival of token 2 at t = 5: slot 0 keeps 2^-2 (4, 5), slot 2 keeps 2^-3 (3, 5): (0.5/4 + 0.5/8) / 1 = 3/16.
-// Attribution at 5 with p = (1/2, 1/4, 1/4): A[0] = 1/2 2^-5 + 1/4 (1-q) q with q = 1/sqrt 2 (slot 1 halved once more by root at 3),
-// A[1] = 1/2 2^-4, A[2] = 1/2 2^-3 + 1/4 2^-4, A[3] = 1/4 (1-q) + 1/4 2^-3, A[4] = 1/2 2^-2, A[5] = 1/2 2^-1 + 1/4 3/4.
-// Row sum = 1/2 (1 - 2^-5) + 1/4 (1 - 2^-1) + 1/4 (1 - 2^-4).
+// Slot 0: f = -1 at 0 1 2 4 5. At t = 5 the shares are 2^-5 2^-4 2^-3 2^-2 2^-1: they sum to 31/32 = 1 -
+// 2^-5; tokens held = (31/32)^2 / (341/1024) = 961/341. Slot 2: f = -1 -1 -2 at 2 3 5; shares at 5: 0.5 2^-3,
+// 0.5 2^-2, 0.75. Survival of token 2 at t = 5: slot 0 keeps 2^-2 (4, 5), slot 2 keeps 2^-3 (3, 5): (0.5/4 +
+// 0.5/8) / 1 = 3/16. Attribution at 5 with p = (1/2, 1/4, 1/4): A[0] = 1/2 2^-5 + 1/4 (1-q) q with q = 1/sqrt
+// 2 (slot 1 halved once more by root at 3), A[1] = 1/2 2^-4, A[2] = 1/2 2^-3 + 1/4 2^-4, A[3] = 1/4 (1-q) +
+// 1/4 2^-3, A[4] = 1/2 2^-2, A[5] = 1/2 2^-1 + 1/4 3/4. Row sum = 1/2 (1 - 2^-5) + 1/4 (1 - 2^-1) + 1/4 (1 -
+// 2^-4).
 SLOTSCOPE_CASE(six_tokens_by_hand) {
   const double half = std::log(0.5), q = std::sqrt(0.5);
   HeadRoutes r;
@@ -75,7 +77,8 @@ SLOTSCOPE_CASE(six_tokens_by_hand) {
   CHECK_EQ(w.token, (std::vector<int64_t>{0, 1, 2, 4, 5, 0, 3, 2, 3, 5}));
   CHECK_EQ(w.rank, (std::vector<int32_t>{0, 0, 0, 0, 1, 1, 0, 1, 1, 0}));
 
-  const std::vector<double> slot0 = retained(w, 0, 5), slot0_at3 = retained(w, 0, 3), slot2 = retained(w, 2, 5);
+  const std::vector<double> slot0 = retained(w, 0, 5), slot0_at3 = retained(w, 0, 3),
+                            slot2 = retained(w, 2, 5);
   for (int i = 0; i < 5; ++i) CHECK_CLOSE(slot0[size_t(i)], std::pow(2, i - 5), 1e-15);
   CHECK_CLOSE(slot0_at3[0], 0.125, 1e-15);  // at t = 3 only tokens 0, 1, 2 have written
   CHECK_CLOSE(slot0_at3[2], 0.5, 1e-15);
@@ -92,19 +95,19 @@ SLOTSCOPE_CASE(six_tokens_by_hand) {
   const std::vector<double> curve = survival_curve(r, w, 2, 1, 5);
   CHECK(std::isnan(curve[0]));
   CHECK_CLOSE(curve[1], 1, 1e-15);
-  CHECK_CLOSE(curve[2], 0.75, 1e-15);   // token 3 halves slot 2 only
-  CHECK_CLOSE(curve[3], 0.5, 1e-15);    // token 4 halves slot 0
+  CHECK_CLOSE(curve[2], 0.75, 1e-15);  // token 3 halves slot 2 only
+  CHECK_CLOSE(curve[3], 0.5, 1e-15);   // token 4 halves slot 0
   CHECK_CLOSE(curve[4], 3.0 / 16, 1e-15);
   CHECK_EQ(slot_survival_curves(r, w, 1, 1, 5).size(), size_t(1));  // the underflowed selection wrote nothing
 
   const Attribution a = read_attribution(w, std::vector<double>{0.5, 0.25, 0.25}, 5);
-  const std::vector<double> expected{1.0 / 64 + 0.25 * (1 - q) * q, 1.0 / 32,  1.0 / 16 + 1.0 / 64,
-                                     0.25 * (1 - q) + 1.0 / 32,     1.0 / 8,   0.25 + 0.1875};
+  const std::vector<double> expected{1.0 / 64 + 0.25 * (1 - q) * q, 1.0 / 32, 1.0 / 16 + 1.0 / 64,
+                                     0.25 * (1 - q) + 1.0 / 32,     1.0 / 8,  0.25 + 0.1875};
   for (size_t j = 0; j < 6; ++j) CHECK_CLOSE(a.weight[j], expected[j], 1e-15);
   CHECK_CLOSE(a.read_of_nothing, 1 - (31.0 / 64 + 1.0 / 8 + 15.0 / 64), 1e-15);
 
-  CHECK_CLOSE(overlap_min(r, 0, 2), 1, 1e-15);   // slot 0 only
-  CHECK_CLOSE(overlap_min(r, 2, 3), 1, 1e-15);   // slot 2 only
+  CHECK_CLOSE(overlap_min(r, 0, 2), 1, 1e-15);  // slot 0 only
+  CHECK_CLOSE(overlap_min(r, 2, 3), 1, 1e-15);  // slot 2 only
   CHECK_CLOSE(overlap_dot(r, 0, 3), 0.25, 1e-15);
   CHECK_CLOSE(write_overlap(r, 3, 5), 0.5, 1e-15);  // slot 2: min(0.5, 0.75)
   CHECK_EQ(overlap_min(r, 0, 4), 1.0);              // padding shares nothing
@@ -119,8 +122,9 @@ SLOTSCOPE_CASE(twin_of_keeps_and_shares) {
       for (int64_t a = -1; a < d.tokens; ++a)
         for (int64_t b = a; b < d.tokens; b += 3)
           if (!same(w.log_keep_between(i, a, b), d.log_keep(i, a, b), kTolerance))
-            t.fail("log keep of slot " + std::to_string(i) + " over (" + std::to_string(a) + ", " + std::to_string(b) + "]: " +
-                       std::to_string(w.log_keep_between(i, a, b)) + " and " + std::to_string(d.log_keep(i, a, b)),
+            t.fail("log keep of slot " + std::to_string(i) + " over (" + std::to_string(a) + ", " +
+                       std::to_string(b) + "]: " + std::to_string(w.log_keep_between(i, a, b)) + " and " +
+                       std::to_string(d.log_keep(i, a, b)),
                    __FILE__, __LINE__);
       for (int64_t at = 0; at < d.tokens; at += 7) {
         const std::vector<double> share = retained(w, i, at);
@@ -136,7 +140,8 @@ SLOTSCOPE_CASE(twin_of_keeps_and_shares) {
         }
         CHECK_EQ(e, share.size());
         CHECK(same(tokens_held(w, i, at), sum == 0 ? 0 : sum * sum / squares, 1e-9));
-        if (!problem.restricted) CHECK(same(sum, 1 - std::exp(total_f), problem.stored_strength ? 1e-6 : kTolerance));
+        if (!problem.restricted)
+          CHECK(same(sum, 1 - std::exp(total_f), problem.stored_strength ? 1e-6 : kTolerance));
       }
     }
   }
@@ -153,7 +158,8 @@ SLOTSCOPE_CASE(twin_of_survival) {
       for (int64_t at = 0; at < d.tokens; ++at) {
         double kept = 0, total = 0;
         for (int i = 0; i < d.slots; ++i) {
-          if (d.r[d.at(j, i)] == 0) continue;  // a slot the token did not write is no part of it, known or not
+          if (d.r[d.at(j, i)] == 0)
+            continue;  // a slot the token did not write is no part of it, known or not
           kept += d.s[d.at(j, i)] * std::exp(d.log_keep(i, j, at));
           total += d.s[d.at(j, i)];
         }
@@ -162,7 +168,8 @@ SLOTSCOPE_CASE(twin_of_survival) {
         CHECK(same(curve[size_t(at)], expected, kTolerance));
         for (const SlotSurvival& s : slots)
           if (at >= 3)
-            CHECK(same(s.left[size_t(at - 3)], at < j ? twin::kNaN : std::exp(d.log_keep(s.slot, j, at)), kTolerance));
+            CHECK(same(s.left[size_t(at - 3)], at < j ? twin::kNaN : std::exp(d.log_keep(s.slot, j, at)),
+                       kTolerance));
       }
     }
   }
@@ -181,7 +188,8 @@ SLOTSCOPE_CASE(twin_of_attribution) {
       for (int64_t j = 0; j <= at; ++j) {
         double expected = d.known[size_t(j)] ? 0 : twin::kNaN;
         for (int i = 0; i < d.slots; ++i)
-          expected += p[size_t(i)] * (d.known[size_t(j)] ? d.s[d.at(j, i)] : twin::kNaN) * std::exp(d.log_keep(i, j, at));
+          expected += p[size_t(i)] * (d.known[size_t(j)] ? d.s[d.at(j, i)] : twin::kNaN) *
+                      std::exp(d.log_keep(i, j, at));
         CHECK(same(a.weight[size_t(j)], expected, kTolerance));
         sum += expected;
       }
@@ -193,8 +201,8 @@ SLOTSCOPE_CASE(twin_of_attribution) {
   }
 }
 
-// o_t = sum_j A[t,j] v_j against the recurrence of the memory itself (model-zoo 2.3 steps 11 and 12) in double: keys, queries and
-// values are random, p comes from the softmax over all slots of S^k q.
+// o_t = sum_j A[t,j] v_j against the recurrence of the memory itself (model-zoo 2.3 steps 11 and 12) in
+// double: keys, queries and values are random, p comes from the softmax over all slots of S^k q.
 SLOTSCOPE_CASE(attribution_rebuilds_the_output) {
   constexpr int kWidth = 5;
   double worst = 0;
@@ -209,7 +217,8 @@ SLOTSCOPE_CASE(attribution_rebuilds_the_output) {
     std::vector<std::vector<double>> state_k(size_t(d.slots), std::vector<double>(kWidth)), state_v = state_k;
     for (int64_t at = 0; at < d.tokens; ++at) {
       std::vector<double> q(kWidth), k(kWidth), v(kWidth), p(size_t(d.slots)), output(kWidth);
-      for (int c = 0; c < kWidth; ++c) q[size_t(c)] = normal(random), k[size_t(c)] = normal(random), v[size_t(c)] = normal(random);
+      for (int c = 0; c < kWidth; ++c)
+        q[size_t(c)] = normal(random), k[size_t(c)] = normal(random), v[size_t(c)] = normal(random);
       values.push_back(v);
       double highest = -1e300, sum = 0;
       for (size_t i = 0; i < size_t(d.slots); ++i) {
@@ -239,7 +248,8 @@ SLOTSCOPE_CASE(attribution_rebuilds_the_output) {
   CHECK(worst > 0);  // something was compared
 }
 
-// R5: one head, two slots, K = 2, V = 1, top-1 slots 0, 1, 0, gate 0.5 each; outputs 0.311230, 0.811230, 1.848973.
+// R5: one head, two slots, K = 2, V = 1, top-1 slots 0, 1, 0, gate 0.5 each; outputs 0.311230,
+// 0.811230, 1.848973.
 SLOTSCOPE_CASE(recurrence_r5) {
   HeadRoutes r;
   r.slots = 2;
@@ -249,7 +259,8 @@ SLOTSCOPE_CASE(recurrence_r5) {
   r.weight = {1, 1, 1};
   r.log_decay.assign(3, std::log(0.5));
   const SlotWrites w = group_writes(r);
-  const double keys[3][2] = {{1, 0}, {0, 1}, {1, 1}}, values[3] = {1, 2, 4}, outputs[3] = {0.311230, 0.811230, 1.848973};
+  const double keys[3][2] = {{1, 0}, {0, 1}, {1, 1}}, values[3] = {1, 2, 4},
+               outputs[3] = {0.311230, 0.811230, 1.848973};
   for (int64_t at = 0; at < 3; ++at) {
     double p[2] = {}, sum = 0, output = 0;
     for (int i = 0; i < 2; ++i) {
@@ -260,7 +271,8 @@ SLOTSCOPE_CASE(recurrence_r5) {
       }
       sum += std::exp(p[i]);
     }
-    const Attribution a = read_attribution(w, std::vector<double>{std::exp(p[0]) / sum, std::exp(p[1]) / sum}, at);
+    const Attribution a =
+        read_attribution(w, std::vector<double>{std::exp(p[0]) / sum, std::exp(p[1]) / sum}, at);
     for (size_t j = 0; j < a.weight.size(); ++j) output += a.weight[j] * values[j];
     CHECK_CLOSE(output, outputs[at], 5e-7);
   }
@@ -307,7 +319,8 @@ SLOTSCOPE_CASE(odd_gates) {
   CHECK_CLOSE(retained(w, 0, 4)[4], 1 - std::exp(-3.0), 1e-15);
 }
 
-// 100,000 writes of -7.3 each and then tiny ones: the prefix is -730,000, and what is left after it must not lose its digits.
+// 100,000 writes of -7.3 each and then tiny ones: the prefix is -730,000, and what is left after it must not
+// lose its digits.
 SLOTSCOPE_CASE(long_prefixes_keep_their_digits) {
   HeadRoutes r;
   r.slots = 1;

@@ -98,7 +98,8 @@ SLOTSCOPE_CASE(report_of_a_run) {
     }
   }
   CHECK_EQ(report.by_score.size(), size_t(2));
-  for (const int i : report.retrieval_heads) CHECK(report.heads[size_t(i)].summary.allocation.head_score >= 0.1);
+  for (const int i : report.retrieval_heads)
+    CHECK(report.heads[size_t(i)].summary.allocation.head_score >= 0.1);
 }
 
 SLOTSCOPE_CASE(options_and_notes) {

@@ -31,7 +31,8 @@ SLOTSCOPE_CASE(twin_of_gini) {
   }
 }
 
-// Two tokens on four slots: routes 0.75 0.25 - - and 0.25 - 0.25 - (not summing to one): mean mass 1, 0.25, 0.25 of 1.5.
+// Two tokens on four slots: routes 0.75 0.25 - - and 0.25 - 0.25 - (not summing to one): mean mass 1, 0.25,
+// 0.25 of 1.5.
 SLOTSCOPE_CASE(by_hand) {
   HeadRoutes r;
   r.slots = 4;
@@ -59,14 +60,16 @@ SLOTSCOPE_CASE(uniform_routes) {
   CHECK_CLOSE(s.entropy, std::log(8.0), 1e-14);
   CHECK_CLOSE(s.effective_slots, 8, 1e-13);
   CHECK_CLOSE(s.gini, 0, 1e-15);
-  CHECK(std::isnan(s.margin_mean) && std::isnan(s.margin_min) && std::isnan(s.tied_share));  // K = M has no cut
+  CHECK(std::isnan(s.margin_mean) && std::isnan(s.margin_min) &&
+        std::isnan(s.tied_share));  // K = M has no cut
 }
 
 SLOTSCOPE_CASE(unknown_and_empty) {
   const HeadRoutes r = twin::make({});
   const RoutingStatistics s = routing_statistics(r, {}, -1);
   CHECK(std::isnan(s.margin_mean) && std::isnan(s.margin_min) && std::isnan(s.tied_share));
-  CHECK_EQ(routing_statistics(r, std::vector<double>{twin::kNaN, 0.2}, 0).margin_mean, 0.2);  // a row without a cut
+  CHECK_EQ(routing_statistics(r, std::vector<double>{twin::kNaN, 0.2}, 0).margin_mean,
+           0.2);  // a row without a cut
   CHECK_EQ(routing_statistics(r, {}, 0).tied_share, 0.0);
   HeadRoutes nothing;
   nothing.slots = 4;
@@ -85,7 +88,8 @@ SLOTSCOPE_CASE(twin_of_statistics) {
     std::vector<uint32_t> esl(size_t(d.slots), 0);
     double total = 0, entropy = 0;
     for (int64_t at = 0; at < d.tokens; ++at)
-      for (int i = 0; i < d.slots; ++i) mean[size_t(i)] += d.r[d.at(at, i)], esl[size_t(i)] += d.r[d.at(at, i)] != 0;
+      for (int i = 0; i < d.slots; ++i)
+        mean[size_t(i)] += d.r[d.at(at, i)], esl[size_t(i)] += d.r[d.at(at, i)] != 0;
     for (const double m : mean) total += m;
     for (const double m : mean) entropy -= m > 0 ? m / total * std::log(m / total) : 0;
     const RoutingStatistics s = routing_statistics(r, {}, -1);

@@ -1,4 +1,5 @@
-// Brute-force twins: dense [T, M] arrays written naively from the definitions of raven-analysis, and random routes to try them on.
+// Brute-force twins: dense [T, M] arrays written naively from the definitions of raven-analysis, and random
+// routes to try them on.
 #pragma once
 
 #include <algorithm>
@@ -16,11 +17,11 @@ inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 struct Options {
   int64_t tokens = 60;
   int slots = 12, top_k = 4;
-  bool per_slot = false;     // log decay per slot
-  bool padding = false;      // some entries select no slot
-  bool restricted = false;   // only some token ranges captured
+  bool per_slot = false;    // log decay per slot
+  bool padding = false;     // some entries select no slot
+  bool restricted = false;  // only some token ranges captured
   bool stored_strength = false;
-  double decay = 1;          // scale of the log decay
+  double decay = 1;  // scale of the log decay
   unsigned seed = 1;
 };
 
@@ -55,7 +56,8 @@ inline HeadRoutes make(const Options& o) {
   if (o.stored_strength)
     for (int64_t row = 0; row < r.rows; ++row)
       for (int k = 0; k < r.top_k; ++k)
-        r.strength.push_back(double(float(1 - std::exp(r.decay(row, k) * r.weight[size_t(row * r.top_k + k)]))));
+        r.strength.push_back(
+            double(float(1 - std::exp(r.decay(row, k) * r.weight[size_t(row * r.top_k + k)]))));
   return r;
 }
 

@@ -1,4 +1,5 @@
-// The CUDA kernel against its CPU twin: equal counts, to the last one, and nothing written outside the outputs.
+// The CUDA kernel against its CPU twin: equal counts, to the last one, and nothing written outside the
+// outputs.
 #include <algorithm>
 #include <limits>
 #include <random>
@@ -36,7 +37,7 @@ SLOTSCOPE_CASE(absent_in_this_build) {
 
 namespace {
 
-constexpr size_t kGuard = 37;             // odd, so that outputs are not aligned
+constexpr size_t kGuard = 37;  // odd, so that outputs are not aligned
 constexpr uint32_t kPattern = 0xabadcafe;
 
 struct Shape {
@@ -61,7 +62,8 @@ class Guarded {
   // The values; `intact` is cleared when a guard was touched.
   std::vector<T> fetch(bool& intact) {
     std::vector<T> all(size_ + 2 * kGuard);
-    if (cudaMemcpy(all.data(), memory_, all.size() * sizeof(T), cudaMemcpyDeviceToHost) != cudaSuccess) intact = false;
+    if (cudaMemcpy(all.data(), memory_, all.size() * sizeof(T), cudaMemcpyDeviceToHost) != cudaSuccess)
+      intact = false;
     for (size_t i = 0; i < kGuard; ++i)
       if (all[i] != T(kPattern) || all[all.size() - 1 - i] != T(kPattern)) intact = false;
     return {all.begin() + kGuard, all.end() - kGuard};
@@ -84,7 +86,8 @@ struct Problem {
 Problem make(const Shape& shape, unsigned seed) {
   std::mt19937 random(seed);
   Problem p{.shape = shape};
-  const float odd[] = {0.0f, -0.0f, std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::denorm_min()};
+  const float odd[] = {0.0f, -0.0f, std::numeric_limits<float>::quiet_NaN(),
+                       std::numeric_limits<float>::denorm_min()};
   for (int64_t row = 0; row < shape.rows; ++row) {
     p.roles.push_back(uint8_t(random() % 3));  // 2 is neither role and counts as other
     for (int i = 0; i < shape.heads * shape.top_k; ++i) {
@@ -102,7 +105,8 @@ Problem make(const Shape& shape, unsigned seed) {
   return p;
 }
 
-// Selects the device; skips when none was asked for. One that was asked for and does not answer is a failure, no skip.
+// Selects the device; skips when none was asked for. One that was asked for and does not answer is a failure,
+// no skip.
 bool need_gpu(slotscope::testing::Context& t) {
   if (t.device() == "cpu") t.skip("needs a GPU: --device cuda");
   const size_t colon = t.device().find(':');
@@ -112,13 +116,15 @@ bool need_gpu(slotscope::testing::Context& t) {
   return false;
 }
 
-void compare(slotscope::testing::Context& t, const Problem& p, bool with_roles, unsigned outputs, cudaStream_t stream) {
+void compare(slotscope::testing::Context& t, const Problem& p, bool with_roles, unsigned outputs,
+             cudaStream_t stream) {
   const std::string what = std::to_string(p.shape.rows) + " x " + std::to_string(p.shape.heads) + " x " +
                            std::to_string(p.shape.top_k) + ", " + std::to_string(p.shape.slots) + " slots";
   std::vector<uint32_t> expected[3] = {p.before, p.before, p.before};
   const auto wanted = [&](unsigned i) { return (outputs >> i & 1) != 0; };
-  RouteCounterInput in{p.index.data(), p.weight.data(), with_roles ? p.roles.data() : nullptr, p.shape.rows,
-                       p.shape.heads,  p.shape.top_k,   p.shape.slots};
+  RouteCounterInput in{p.index.data(), p.weight.data(), with_roles ? p.roles.data() : nullptr,
+                       p.shape.rows,   p.shape.heads,   p.shape.top_k,
+                       p.shape.slots};
   count_routes_cpu(in, {wanted(0) ? expected[0].data() : nullptr, wanted(1) ? expected[1].data() : nullptr,
                         wanted(2) ? expected[2].data() : nullptr});
   Guarded<uint32_t> index(p.index), out0(p.before), out1(p.before), out2(p.before);
@@ -129,7 +135,9 @@ void compare(slotscope::testing::Context& t, const Problem& p, bool with_roles, 
   in.index = index.data();
   in.weight = weight.data();
   in.roles = with_roles ? roles.data() : nullptr;
-  count_routes_cuda(in, {wanted(0) ? out0.data() : nullptr, wanted(1) ? out1.data() : nullptr, wanted(2) ? out2.data() : nullptr},
+  count_routes_cuda(in,
+                    {wanted(0) ? out0.data() : nullptr, wanted(1) ? out1.data() : nullptr,
+                     wanted(2) ? out2.data() : nullptr},
                     stream);
   if (cudaStreamSynchronize(stream) != cudaSuccess)
     return t.fail(what + ": " + cudaGetErrorString(cudaGetLastError()), __FILE__, __LINE__);
@@ -137,7 +145,8 @@ void compare(slotscope::testing::Context& t, const Problem& p, bool with_roles, 
   const std::vector<uint32_t> got[3] = {out0.fetch(intact), out1.fetch(intact), out2.fetch(intact)};
   index.fetch(intact), weight.fetch(intact), roles.fetch(intact);
   for (int i = 0; i < 3; ++i)
-    if (got[i] != expected[i]) t.fail(what + ": output " + std::to_string(i) + " differs from the CPU", __FILE__, __LINE__);
+    if (got[i] != expected[i])
+      t.fail(what + ": output " + std::to_string(i) + " differs from the CPU", __FILE__, __LINE__);
   if (!intact) t.fail(what + ": wrote outside its outputs", __FILE__, __LINE__);
 }
 
@@ -148,9 +157,10 @@ SLOTSCOPE_CASE(equals_cpu) {
   cudaStream_t stream;
   if (cudaStreamCreate(&stream) != cudaSuccess) return t.fail("cudaStreamCreate", __FILE__, __LINE__);
   // Odd sizes around the block of 256 rows and threads; 4,096 slots are the last that fit in shared memory.
-  const Shape shapes[] = {{1, 1, 1, 1},     {1, 3, 2, 5},     {255, 1, 7, 17},   {256, 4, 8, 64},    {257, 3, 5, 33},
-                          {1000, 7, 3, 63}, {513, 2, 32, 256}, {300, 3, 9, 4095}, {300, 2, 8, 4096},  {300, 3, 5, 4097},
-                          {77, 5, 3, 70001}, {4099, 1, 1, 5000}, {1, 1, 1, 65536}, {20000, 4, 32, 256}};
+  const Shape shapes[] = {{1, 1, 1, 1},      {1, 3, 2, 5},       {255, 1, 7, 17},   {256, 4, 8, 64},
+                          {257, 3, 5, 33},   {1000, 7, 3, 63},   {513, 2, 32, 256}, {300, 3, 9, 4095},
+                          {300, 2, 8, 4096}, {300, 3, 5, 4097},  {77, 5, 3, 70001}, {4099, 1, 1, 5000},
+                          {1, 1, 1, 65536},  {20000, 4, 32, 256}};
   unsigned seed = 1;
   for (const Shape& shape : shapes) {
     const Problem p = make(shape, seed++);
@@ -181,7 +191,8 @@ SLOTSCOPE_CASE(blocks_add_up) {
   for (const int slots : {65, 5001}) {
     const Problem p = make({1031, 3, 4, slots}, 99);
     std::vector<uint32_t> expected = p.before;
-    count_routes_cpu({p.index.data(), p.weight.data(), nullptr, 1031, 3, 4, slots}, {expected.data(), nullptr, nullptr});
+    count_routes_cpu({p.index.data(), p.weight.data(), nullptr, 1031, 3, 4, slots},
+                     {expected.data(), nullptr, nullptr});
     Guarded<uint32_t> index(p.index), out(p.before);
     Guarded<float> weight(p.weight);
     for (int64_t first = 0; first < 1031; first += 130) {
