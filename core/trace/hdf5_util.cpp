@@ -287,8 +287,9 @@ bool read_string(hid_t dataset, std::string& value) {
 void write_text(hid_t group, const char* name, std::string_view text, const char* description, const std::string& file) {
   int64_t changed = 0;
   const std::string stored = storable_text(text, changed);
-  const Handle type = utf8_type(), space = scalar();
-  const Handle dataset(checked(H5Dcreate2(group, name, type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), file, name,
+  const Handle type = utf8_type(), space = scalar(), properties(H5Pcreate(H5P_DATASET_CREATE));
+  H5Pset_layout(properties, H5D_COMPACT);  // the reference to the text lies in the object header, which has a checksum
+  const Handle dataset(checked(H5Dcreate2(group, name, type, space, H5P_DEFAULT, properties, H5P_DEFAULT), file, name,
                                "cannot create the dataset"));
   const char* pointer = stored.c_str();
   if (H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, &pointer) < 0)

@@ -30,8 +30,13 @@ std::string kind_of(std::string_view head) {
   return "something else";
 }
 
-// Refuses what is no HDF5 file before the library sees it. Returns the size of the file.
-int64_t check_signature(const std::string& name) {
+struct Head {
+  int64_t size = 0;
+  bool swmr = false;  // the superblock says that a SWMR writer has (or had) the file open
+};
+
+// Refuses what is no HDF5 file before the library sees it: HDF5 1.10 hangs on a superblock that is cut off.
+Head look_at_head(const std::string& name) {
   const int descriptor = ::open(name.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0)
     throw Error({.file = name, .found = std::string("cannot open the file: ") + std::strerror(errno),
@@ -39,15 +44,17 @@ int64_t check_signature(const std::string& name) {
   struct stat info {};
   fstat(descriptor, &info);
   std::array<char, 16> head{};
-  bool found = false;
+  bool found = false, whole = false, swmr = false;
   ssize_t got = 0;
   if (S_ISREG(info.st_mode)) {
     got = std::max<ssize_t>(pread(descriptor, head.data(), head.size(), 0), 0);
     // A user block moves the signature to 512, 1024, 2048, ...
     for (int64_t at = 0; !found && at < info.st_size; at = at == 0 ? 512 : at * 2) {
-      std::array<char, 8> word{};
-      found = pread(descriptor, word.data(), word.size(), at) == ssize_t(word.size()) &&
-              std::string_view(word.data(), word.size()) == kSignature;
+      std::array<char, 12> word{};
+      found = pread(descriptor, word.data(), word.size(), at) >= 8 && std::string_view(word.data(), 8) == kSignature;
+      const int version = word[8], flags = word[11];
+      whole = found && info.st_size >= at + (version < 2 ? 96 : 48);
+      swmr = version >= 3 && (flags & 4) != 0;
     }
   }
   close(descriptor);
@@ -59,7 +66,52 @@ int64_t check_signature(const std::string& name) {
                  .found = "not an HDF5 file: " + std::to_string(info.st_size) + " bytes, " +
                           kind_of(std::string_view(head.data(), size_t(got))),
                  .expected = "a trace written by Slotscope"});
-  return info.st_size;
+  if (!whole)
+    throw Error({.file = name, .found = "damaged or cut off: only " + std::to_string(info.st_size) + " bytes", .expected = "a whole file",
+                 .advice = "Copy it again from where it came, or capture again"});
+  return {info.st_size, swmr};
+}
+
+template <class T>
+T little_endian(const char* at) {
+  T value;
+  std::memcpy(&value, at, sizeof value);
+  return value;
+}
+
+// Walks one global heap collection (16 bytes of head: "GCOL", version 1, size; then objects: index u16, count u16, 4 unused,
+// size u64, data padded to 8; index 0 = the free rest).
+bool heap_is_sound(const char* heap, uint64_t length) {
+  uint64_t at = 16;
+  while (length - at >= 16) {
+    const uint16_t index = little_endian<uint16_t>(heap + at);
+    const uint64_t size = little_endian<uint64_t>(heap + at + 8);
+    if (index == 0) return size >= 16 && size <= length - at;  // the free rest counts its own head
+    if (size > length - at - 16) return false;
+    at += 16 + (size + 7) / 8 * 8;
+    if (at > length) return false;
+  }
+  return true;
+}
+
+// Variable-length strings lie in heaps without a checksum, and HDF5 1.10 copies as many bytes as a damaged size says. Our
+// writer has all of them near the start of the file (text comes before the growing data), so they can be looked at beforehand.
+void check_string_heaps(const std::string& name, int64_t file_size) {
+  constexpr int64_t kLook = int64_t(16) << 20;
+  constexpr std::string_view kHeap{"GCOL\1\0\0\0", 8};
+  std::string bytes(size_t(std::min(file_size, kLook)), '\0');
+  const int descriptor = ::open(name.c_str(), O_RDONLY | O_CLOEXEC);
+  const ssize_t got = descriptor < 0 ? 0 : pread(descriptor, bytes.data(), bytes.size(), 0);
+  if (descriptor >= 0) close(descriptor);
+  bytes.resize(size_t(std::max<ssize_t>(got, 0)));
+  for (size_t at = bytes.find(kHeap); at != std::string::npos; at = bytes.find(kHeap, at + kHeap.size())) {
+    if (bytes.size() - at < 16) return;
+    const uint64_t length = little_endian<uint64_t>(bytes.data() + at + 8);
+    const bool fits = length >= 16 && length <= uint64_t(file_size) - at;
+    if (fits && length > bytes.size() - at) return;  // runs past what we look at
+    if (!fits || !heap_is_sound(bytes.data() + at, length))
+      damaged(name, "text", "the string heap at byte " + std::to_string(at) + " contradicts itself");
+  }
 }
 
 }  // namespace
@@ -84,14 +136,16 @@ Source::~Source() {
 
 void Source::open(const std::filesystem::path& path) {
   name = path.string();
-  file_size = check_signature(name);
+  const Head head = look_at_head(name);
+  file_size = head.size;
+  check_string_heaps(name, file_size);
   const Handle access(H5Pcreate(H5P_FILE_ACCESS));
   H5Pset_file_locking(access, false, true);
   H5Pset_fclose_degree(access, H5F_CLOSE_STRONG);
   file = H5Fopen(name.c_str(), H5F_ACC_RDONLY, access);
   if (file >= 0) return;
   const std::string reason = hdf5_message();
-  file = H5Fopen(name.c_str(), H5F_ACC_RDONLY | H5F_ACC_SWMR_READ, access);
+  if (head.swmr) file = H5Fopen(name.c_str(), H5F_ACC_RDONLY | H5F_ACC_SWMR_READ, access);
   if (file < 0)
     throw Error({.file = name, .found = "damaged or cut off: HDF5 cannot open it (" + reason + ")", .expected = "a whole file",
                  .advice = "Copy it again from where it came, or capture again"});
