@@ -369,9 +369,10 @@ SafetensorsHeader read_safetensors_header(const MappedFile& file, int file_index
   static_assert(std::endian::native == std::endian::little, "safetensors data are little-endian");
   const std::string name = file.path().string();
   const uint64_t length = header_length(file, file.read(0, 64));
-  const std::string text = file.read(8, length);
+  std::string text = file.read(8, length);
   if (text.size() != length)
     throw Error({name, "header", "the file shrank while it was read", "the whole header", "Open it again."});
+  text.resize(text.find_last_not_of(" \t\r\n") + 1);  // padding: up to 100 MB of it
   require_utf8(text, name, "header");
   HeaderReader reader(name);
   if (!nlohmann::json::sax_parse(text.begin(), text.end(), &reader)) {

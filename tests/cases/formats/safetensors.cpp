@@ -1,6 +1,7 @@
 // safetensors files: what opens, what is refused and in which words (bad-inputs B01 to B03, B05 to B08, B10
 // to B12).
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -72,6 +73,48 @@ SLOTSCOPE_CASE(header_length) {
   CHECK_ERROR(open_bytes(t, le64(3) + "{}"), "header needs 3 bytes, file has 2");
   CHECK_ERROR(open_bytes(t, le64(0)), "header", "JSON");
   CHECK_ERROR(open_bytes(t, le64(100'000'000) + "{}"), "header needs 100000000 bytes, file has 2");
+}
+
+// B02, B14: refusing takes no memory worth mentioning. The address space is limited to 50 MB more than there
+// is now, so that a larger request fails with std::bad_alloc, which is no slotscope::Error. (The address
+// sanitizer needs terabytes of it.)
+SLOTSCOPE_CASE(refused_without_memory) {
+#if defined(__SANITIZE_ADDRESS__)
+  t.skip("the address space cannot be limited under the address sanitizer");
+#else
+  const auto folder = t.temp();
+  const std::string entries = "{\"w\":" + entry("F32", "[1]", 0, 1ull << 60) + "}";
+  const std::string shaped = "{\"w\":" + entry("U8", "[1152921504606846976]", 0, 1ull << 60) + "}";
+  std::vector<std::string> files = {le64(UINT64_MAX) + "{}",  le64(1ull << 63) + "{}",
+                                    le64(100'000'000) + "{}", le64(100'000'001) + "{}",
+                                    safetensors(entries),     safetensors(shaped)};
+  for (size_t i = 0; i < files.size(); ++i)
+    write_file(folder / (std::to_string(i) + ".safetensors"), files[i]);
+  std::ifstream statm("/proc/self/statm");
+  uint64_t pages = 0;
+  if (!(statm >> pages)) t.skip("no /proc/self/statm here");
+  rlimit before{};
+  ::getrlimit(RLIMIT_AS, &before);
+  rlimit tight = before;
+  tight.rlim_cur = std::min<rlim_t>(before.rlim_max, pages * uint64_t(::sysconf(_SC_PAGESIZE)) + (50u << 20));
+  ::setrlimit(RLIMIT_AS, &tight);
+  int refused = 0;
+  for (size_t i = 0; i < files.size(); ++i) try {
+      Checkpoint::open(folder / (std::to_string(i) + ".safetensors"));
+    } catch (const slotscope::Error&) {
+      ++refused;
+    } catch (const std::exception&) {
+    }
+  bool limited = false;  // the limit works at all
+  try {
+    limited = std::vector<char>(200u << 20).empty();
+  } catch (const std::bad_alloc&) {
+    limited = true;
+  }
+  ::setrlimit(RLIMIT_AS, &before);
+  CHECK_EQ(refused, int(files.size()));
+  CHECK(limited);
+#endif
 }
 
 // B03: a header of exactly the cap opens; one byte more does not. 100,000 entries list fast.
