@@ -220,6 +220,10 @@ int cli_main(int argc, char** argv) {
     }
     // Parsing stopped somewhere: whether --json was asked for is only known from the words themselves.
     for (int i = 1; i < argc; ++i) s.console.json |= std::strcmp(argv[i], "--json") == 0;
+    const auto named = [&](const CLI::App* command) { return command->get_name() == argv[1]; };
+    if (argv[1][0] != '-' && app.get_subcommands(named).empty())
+      return fail(s.console, Error({.item = argv[1], .found = "no such command",
+                                    .expected = "info, run, analyze, verify, repair, selftest or devices"}, Error::Kind::usage));
     return parse_failed(app, e, s.console);
   }
   return guarded(app, s);

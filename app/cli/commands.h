@@ -57,8 +57,7 @@ int run_selftest(const SelftestSettings&, const Console&);
 // The devices that --device can name, or why there is no CUDA.
 int run_devices(const Console&);
 
-// Throws Error when `out` exists (unless force), is a folder, or lies where no file can be written: before a weight is
-// read, because a long load that ends in "file exists" wastes the user's time.
-void check_output_path(const std::string& out, bool force);
+// "complete", "cancelled", "failed", "partial".
+const char* status_name(trace::Status);
 
 }  // namespace slotscope::cli

@@ -50,8 +50,8 @@ void Console::out(std::string_view text) const {
   if (const int error = write_all(STDOUT_FILENO, text)) throw OutputFailed{error == EPIPE, std::strerror(error)};
 }
 
-void Console::out_json(const Json& document) const {
-  out(document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+void Console::out_json(const Json& document, int indent) const {
+  out(document.dump(indent, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
 void Console::info(std::string_view text) const { write_all(STDERR_FILENO, printable(text, true) + "\n"); }

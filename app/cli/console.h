@@ -32,8 +32,8 @@ struct Console {
 
   // Standard output, at once. Throws OutputFailed.
   void out(std::string_view text) const;
-  // The one JSON document, indented by 2, one final newline. Text that is not UTF-8 gets U+FFFD for its bad bytes.
-  void out_json(const Json& document) const;
+  // The one JSON document and one final newline; indent -1: all on one line. Text that is not UTF-8 gets U+FFFD for its bad bytes.
+  void out_json(const Json& document, int indent = 2) const;
   // Standard error, one line each; control characters are escaped. Failures to write are ignored.
   void note(std::string_view text) const;
   void warning(std::string_view text) const;

@@ -1,8 +1,6 @@
 // slotscope-cli run: prompts in, trace out.
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <unistd.h>
+#include <filesystem>
 
 #include "app/cli/commands.h"
 #include "core/trace/writer.h"
@@ -11,15 +9,6 @@ namespace slotscope::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-const char* status_name(trace::Status status) {
-  switch (status) {
-    case trace::Status::complete: return "complete";
-    case trace::Status::cancelled: return "cancelled";
-    case trace::Status::failed: return "failed";
-    default: return "partial";
-  }
-}
 
 // A tokenizer that cannot be honoured stops a run from text; a run from ids goes on without token text and says so.
 std::shared_ptr<const formats::Tokenizer> load_tokenizer(const formats::Checkpoint& checkpoint, const RunSettings& s,
@@ -151,18 +140,13 @@ std::string summary(const RunCommandSettings& s, const std::vector<formats::Prom
 
 }  // namespace
 
-void check_output_path(const std::string& out, bool force) {
-  const auto refuse = [&](const std::string& found, const std::string& advice) {
-    throw Error({.file = out, .found = found, .expected = "a new file", .advice = advice});
-  };
-  std::error_code error;
-  const fs::path path(out);
-  if (fs::is_directory(path, error)) refuse("a folder", "Give a file name inside it: --out " + (path / "trace.h5").string());
-  if (fs::exists(path, error) && !force) refuse("the file exists", "Choose another name, or --force to overwrite it");
-  const fs::path folder = path.parent_path().empty() ? fs::path(".") : path.parent_path();
-  if (!fs::is_directory(folder, error)) refuse("no folder " + folder.string(), "Make it first: mkdir -p " + folder.string());
-  if (::access(folder.c_str(), W_OK | X_OK) != 0)
-    refuse("cannot write in " + folder.string() + " (" + std::strerror(errno) + ")", "Choose another place");
+const char* status_name(trace::Status status) {
+  switch (status) {
+    case trace::Status::complete: return "complete";
+    case trace::Status::cancelled: return "cancelled";
+    case trace::Status::failed: return "failed";
+    default: return "partial";
+  }
 }
 
 int run_run(const RunCommandSettings& s, const Console& console) {
@@ -173,7 +157,11 @@ int run_run(const RunCommandSettings& s, const Console& console) {
     throw Error({.item = "--compress", .found = "'" + s.compress + "'", .expected = "deflate or none"}, Error::Kind::usage);
   if (s.out.empty())
     throw Error({.item = "--out", .found = "not given", .expected = "the trace file to write"}, Error::Kind::usage);
-  check_output_path(s.out, s.force);
+  // Claims NAME.part and refuses an existing file before a weight is read: a long load that ends in "file exists" wastes the
+  // user's time. Nothing of it stays when the run does not begin.
+  trace::Hdf5Sink sink(s.out, {.compress = s.compress == "none" ? trace::WriterOptions::Compress::none
+                                                                : trace::WriterOptions::Compress::deflate,
+                               .force = s.force});
 
   Progress& progress = cancel_on_signal();
   std::vector<std::string> notes, warnings;
@@ -202,12 +190,13 @@ int run_run(const RunCommandSettings& s, const Console& console) {
     if (console.json) console.out_json({{"status", "cancelled"}, {"trace", nullptr}});
     return kExitCancelled;
   }
-  trace::Hdf5Sink sink(s.out, {.compress = s.compress == "none" ? trace::WriterOptions::Compress::none
-                                                                : trace::WriterOptions::Compress::deflate,
-                               .force = s.force});
-  {
+  try {
     const ProgressLine line(progress, console);
     outcome = model->run(prompts, tokenizer.get(), options, sink, progress);
+  } catch (const Error&) {
+    sink.finish(trace::Status::failed);
+    console.info(sink.message());  // where the part that was written is
+    throw;
   }
 
   for (const auto& text : outcome.notes) console.note(text);
