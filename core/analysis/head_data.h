@@ -74,8 +74,9 @@ struct RunSummary {
   std::vector<HeadSummary> head_list;  // layer-major
   std::vector<int> by_score;           // positions in head_list, best retrieval score first (NaN last)
   // What to select first (design 1.2): with task spans the head with the highest retrieval score and, in it,
-  // the retrieval-only slot and key token with the strongest surviving read; else highest Gini, longest slot,
-  // last token.
+  // the retrieval-only slot i and key token j with the strongest surviving read p[t,i] s[j,i]
+  // exp(sum_{j<l<=t} f_l[i]) over the read tokens t from the query on (mean of the query heads; without reads
+  // p = 1 and t = the query); else highest Gini, longest slot, last token.
   struct First {
     int layer = 0, head = 0, slot = 0;
     int64_t token = 0;

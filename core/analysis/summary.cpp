@@ -43,28 +43,41 @@ double mean_survival(const std::vector<KeyWrite>& writes) {
   return count == 0 ? kNaN : sum / double(count);
 }
 
-// Mean over the query heads of p over slots; empty when no reads are known.
-std::vector<double> mean_reads(const HeadReads& reads, size_t slots) {
-  if (reads.token.empty() || reads.heads.empty() || reads.weight.size() != reads.heads.size() * slots)
-    return {};
+// Mean over the query heads of p over slots at one of the read tokens.
+std::vector<double> mean_reads(const HeadReads& reads, size_t row, size_t slots) {
   std::vector<double> mean(slots, 0);
   for (size_t h = 0; h < reads.heads.size(); ++h)
-    for (size_t i = 0; i < slots; ++i) mean[i] += reads.weight[h * slots + i] / double(reads.heads.size());
+    for (size_t i = 0; i < slots; ++i)
+      mean[i] += reads.weight[(row * reads.heads.size() + h) * slots + i] / double(reads.heads.size());
   return mean;
 }
 
 double read_mass(const std::vector<KeyWrite>& writes, const std::vector<double>& reads) {
-  if (reads.empty()) return kNaN;
   double mass = 0;
   for (const KeyWrite& w : writes) mass += reads[size_t(w.slot)] * w.strength * w.left;
   return mass;
 }
 
-// What the choice of the first selection needs to know about a head.
-struct Candidate {
-  std::vector<KeyWrite> writes;  // of the key, with what is left where `reads` were taken
-  std::vector<double> reads;     // p there; empty: unknown
+// The key's write with the strongest surviving read so far: p[t,i] s[j,i] exp(sum_{j<l<=t} f_l[i]).
+struct Strongest {
+  double read = -1;
+  int slot = 0;
+  int64_t token = 0;
+  void offer(const KeyWrite& w, double value) {
+    if (!(value > read)) return;
+    read = value;
+    slot = w.slot;
+    token = w.token;
+  }
 };
+
+struct Candidate {
+  Strongest in_retrieval_only, anywhere;
+};
+
+// At most this many reads from the query on are looked at for the first selection: the answer, not a long
+// continuation.
+constexpr size_t kMostReads = 64;
 
 class Summariser {
  public:
@@ -138,20 +151,53 @@ class Summariser {
     return s;
   }
 
+  // What is left of the key at the query, how much of it is read there, and the strongest surviving read at
+  // the query and at the answer tokens after it: a key token is mostly read when its own character is due,
+  // not at the query.
   void read_key(const trace::LayerSpec& spec, int head, const HeadRoutes& routes, HeadSummary& s) {
-    Candidate& c = candidates_.back();
-    c.writes = key_writes(routes, key_, query_);
-    s.key_survival = mean_survival(c.writes);
-    // Reads at the query, or else at the first token after it (an answer token) for the choice of what to
-    // show.
+    const std::vector<KeyWrite> writes = key_writes(routes, key_, query_);
+    s.key_survival = mean_survival(writes);
+    const size_t slots = size_t(routes.slots);
+    std::vector<double> later(slots, 0);  // sum of f over (query, t]
     const std::vector<int64_t> tokens = read_tokens(trace_, run_, spec);
     const auto at = std::find_if(tokens.begin(), tokens.end(), [&](int64_t t) { return t >= query_; });
-    if (at == tokens.end()) return;
-    c.reads = mean_reads(head_reads(trace_, run_, spec, head, at - tokens.begin(), 1), size_t(routes.slots));
-    if (*at == query_)
-      s.read_mass_on_key = read_mass(c.writes, c.reads);
-    else if (!c.reads.empty())
-      c.writes = key_writes(routes, key_, *at);
+    HeadReads reads;
+    if (at != tokens.end()) {
+      const int64_t count = std::min<int64_t>(tokens.end() - at, kMostReads);
+      reads = head_reads(trace_, run_, spec, head, at - tokens.begin(), count);
+    }
+    if (reads.heads.empty() || reads.token.empty())
+      return offer_all(writes, std::vector<double>(slots, 1), later, s);
+    int64_t reached = query_;
+    for (size_t i = 0; i < reads.token.size(); ++i) {
+      const std::vector<double> p = mean_reads(reads, i, slots);
+      if (reads.token[i] == query_) s.read_mass_on_key = read_mass(writes, p);
+      for (; reached < std::min(reads.token[i], info_.tokens - 1); ++reached)
+        add_gates(routes, reached + 1, later);
+      offer_all(writes, p, later, s);
+    }
+  }
+
+  static void add_gates(const HeadRoutes& routes, int64_t token, std::vector<double>& later) {
+    const int64_t row = row_of(routes, token);
+    if (row < 0 || !routes.has_decay())
+      return;  // not captured: taken as unchanged, it only steers what is shown first
+    for (int k = 0; k < routes.top_k; ++k) {
+      const size_t e = size_t(row * routes.top_k + k), slot = routes.index[e];
+      if (slot < later.size() && routes.weight[e] != 0)
+        later[slot] += routes.decay(row, k) * routes.weight[e];
+    }
+  }
+
+  void offer_all(const std::vector<KeyWrite>& writes, const std::vector<double>& p,
+                 const std::vector<double>& later, const HeadSummary& s) {
+    Candidate& c = candidates_.back();
+    for (const KeyWrite& w : writes) {
+      const size_t slot = size_t(w.slot);
+      const double read = w.strength * (std::isnan(w.left) ? 1 : w.left) * std::exp(later[slot]) * p[slot];
+      c.anywhere.offer(w, read);
+      if (s.allocation.slot_class[slot] == SlotClass::retrieval) c.in_retrieval_only.offer(w, read);
+    }
   }
 
   static void sort_by_score(RunSummary& out) {
@@ -182,8 +228,7 @@ class Summariser {
     if (!uneven->esl.order.empty()) out.first.slot = uneven->esl.order.front();
   }
 
-  // Largest s left p over the key's writes, in retrieval-only slots where there are any. p = 1 when reads are
-  // unknown, left = 1 when gates are.
+  // The strongest surviving read in retrieval-only slots, or anywhere when the key wrote to none.
   void choose_read(RunSummary& out, int position) const {
     const HeadSummary& s = out.head_list[size_t(position)];
     const Candidate& c = candidates_[size_t(position)];
@@ -191,19 +236,10 @@ class Summariser {
     out.first.head = s.head;
     if (!s.esl.order.empty()) out.first.slot = s.esl.order.front();
     out.first.token = key_.back();
-    for (const bool any_class : {false, true}) {
-      double best = -1;
-      for (const KeyWrite& w : c.writes) {
-        if (!any_class && s.allocation.slot_class[size_t(w.slot)] != SlotClass::retrieval) continue;
-        const double p = c.reads.empty() ? 1 : c.reads[size_t(w.slot)];
-        const double strength = w.strength * (std::isnan(w.left) ? 1 : w.left) * p;
-        if (!(strength > best)) continue;
-        best = strength;
-        out.first.slot = w.slot;
-        out.first.token = w.token;
-      }
-      if (best >= 0) return;
-    }
+    const Strongest& best = c.in_retrieval_only.read >= 0 ? c.in_retrieval_only : c.anywhere;
+    if (best.read < 0) return;
+    out.first.slot = best.slot;
+    out.first.token = best.token;
   }
 
   const trace::Trace& trace_;

@@ -190,6 +190,21 @@ SLOTSCOPE_CASE(first_selection_by_hand) {
   s = summarise(*TraceMaker::make(t.temp() / "c.h5", run), 0);
   CHECK(s.first.slot == 2 && s.first.token == 3 && std::isnan(s.head_list[1].read_mass_on_key));
 
+  // Reads at the query and at the answer: the strongest of both counts. At token 5 slot 1 is read with 0.9:
+  // 0.9 x 0.632 = 0.569 beats 0.7 x 0.632 = 0.442 at the query.
+  run.layers[0].read_token = {4, 5};
+  run.layers[0].reads = {0.3, 0.3, 0.4, 0.1, 0.2, 0.7, 0.3, 0.3, 0.4, 0.05, 0.9, 0.05};
+  s = summarise(*TraceMaker::make(t.temp() / "c2.h5", run), 0);
+  CHECK(s.first.head == 1 && s.first.slot == 1 && s.first.token == 1);
+  CHECK_CLOSE(s.head_list[1].read_mass_on_key, 0.2 * (1 - e) + 0.7 * ((1 - e * e) * e + 1 - e), 1e-14);
+  // The answer token 5 itself writes into slot 1: what is left there is multiplied by e^-1, 0.209, and slot 2
+  // wins.
+  MadeRun overwritten = run;
+  overwritten.layers[0].heads[1].index[5] = 1;
+  overwritten.roles[5] = 1;
+  s = summarise(*TraceMaker::make(t.temp() / "c3.h5", overwritten), 0);
+  CHECK(s.first.head == 1 && s.first.slot == 2 && s.first.token == 3);
+
   // No spans, no roles: the most uneven head (head 1: 3 1 2, head 0: 4 2 0), its longest slot, the last
   // token.
   run.spans.clear();
