@@ -88,7 +88,8 @@ void commit(QSaveFile& file, const QString& path) {
 }
 
 void open(QSaveFile& file, const QString& path) {
-  if (!file.open(QIODevice::WriteOnly))
+  // Unbuffered: a buffer that a full disk takes half of is flushed without an error (Qt 6.4), and the stump would be kept.
+  if (!file.open(QIODevice::WriteOnly | QIODevice::Unbuffered))
     fail(path, QStringLiteral("figure"), file.errorString(), QStringLiteral("a folder that can be written to"), QStringLiteral("Choose another folder."));
 }
 

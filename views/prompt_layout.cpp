@@ -31,6 +31,10 @@ PromptLayout::PromptLayout(const trace::RunInfo& run, const QFont& font) : run_(
 
 double PromptLayout::before(int64_t cell) const { return cell == answer_cell_ ? kDivider : 0; }
 
+double PromptLayout::shown(int64_t cell, double room) const {
+  return std::min(double(cells_[size_t(cell)].width), room - before(cell));
+}
+
 const std::vector<int64_t>& PromptLayout::breaks(double width, bool as_written) const {
   for (auto& w : wrapped_)
     if (w.width == width && w.as_written == as_written) return w.first;
@@ -51,12 +55,12 @@ const std::vector<int64_t>& PromptLayout::breaks(double width, bool as_written) 
     const auto& cell = cells_[size_t(i)];
     if (i > start && (cell.flags & Before)) may_break = i;
     if (i > start && i == answer_cell_) may_break = i;
-    const double wide = std::min(double(cell.width), room) + before(i);
+    const double wide = shown(i, room) + before(i);
     if (i > start && x + wide > room + 0.01) {
       if (may_break > start) {
         const int64_t from = may_break;
         open_line(from);
-        for (int64_t k = from; k < i; ++k) x += std::min(double(cells_[size_t(k)].width), room) + before(k);
+        for (int64_t k = from; k < i; ++k) x += shown(k, room) + before(k);
         if (i > from && x + wide > room + 0.01) open_line(i);
       } else {
         open_line(i);
@@ -86,8 +90,8 @@ QVector<PromptLayout::Placed> PromptLayout::line(double width, bool as_written, 
     x += before(i);
     p.divider = i == answer_cell_;
     p.left = x;
-    p.width = std::min(double(cells_[size_t(i)].width), room);
-    if (cells_[size_t(i)].width > room) cell.text = QFontMetricsF(font_).elidedText(cell.text, Qt::ElideRight, room);
+    p.width = shown(i, room);
+    if (cells_[size_t(i)].width > p.width) cell.text = QFontMetricsF(font_).elidedText(cell.text, Qt::ElideRight, p.width);
     p.cell = std::move(cell);
     x += p.width;
     placed.push_back(std::move(p));
@@ -116,11 +120,11 @@ QRectF PromptLayout::rect(double width, bool as_written, int64_t token) const {
   const double room = std::max(20.0, width - 2 * kPad);
   const int64_t cell = cellOf(token);
   double x = kPad;
-  for (int64_t i = first[size_t(index)]; i < cell; ++i) x += before(i) + std::min(double(cells_[size_t(i)].width), room);
+  for (int64_t i = first[size_t(index)]; i < cell; ++i) x += before(i) + shown(i, room);
   x += before(cell);
   const int64_t next = cell + 1 < int64_t(cells_.size()) ? cells_[size_t(cell) + 1].first : run_->tokens;
   const int64_t parts = std::max<int64_t>(1, next - cells_[size_t(cell)].first);
-  const double wide = std::min(double(cells_[size_t(cell)].width), room) / double(parts);
+  const double wide = shown(cell, room) / double(parts);
   return {x + double(token - cells_[size_t(cell)].first) * wide, kTop + index * step_, wide, step_};
 }
 
@@ -134,7 +138,7 @@ int64_t PromptLayout::tokenAt(double width, bool as_written, const QPointF& posi
   if (position.x() < x) return -1;
   for (int64_t i = first[size_t(index)]; i < to; ++i) {
     x += before(i);
-    const double wide = std::min(double(cells_[size_t(i)].width), room);
+    const double wide = shown(i, room);
     if (position.x() < x) return -1;
     if (position.x() < x + wide) {
       const int64_t next = i + 1 < int64_t(cells_.size()) ? cells_[size_t(i) + 1].first : run_->tokens;

@@ -40,6 +40,7 @@ class PromptLayout {
   };
   const std::vector<int64_t>& breaks(double width, bool as_written) const;  // first cell of each line
   int64_t cellOf(int64_t token) const;
+  double shown(int64_t cell, double room) const;  // width as drawn: a cell wider than the line is elided
   double before(int64_t cell) const;  // extra room left of a cell for the divider
   const trace::RunInfo* run_;
   QFont font_;
