@@ -59,7 +59,9 @@ void paint(QPainter& painter, const Figure& figure, const QSizeF& size, const Ex
   painter.setRenderHint(QPainter::TextAntialiasing);
   painter.setRenderHint(QPainter::SmoothPixmapTransform, false);
   painter.fillRect(QRectF(QPointF(0, 0), size), theme.surface);
-  figure.paint(painter, QRectF(QPointF(0, 0), size), theme, options.figure);
+  FigureOptions figure_options = options.figure;
+  figure_options.scale = 1;  // the theme is scaled already
+  figure.paint(painter, QRectF(QPointF(0, 0), size), theme, figure_options);
 }
 
 // Draws into a picture of any size: the raster engine draws nothing beyond 32,767 device pixels, so larger pictures are drawn
