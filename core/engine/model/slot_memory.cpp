@@ -9,6 +9,8 @@
 namespace slotscope::engine {
 namespace {
 
+constexpr int64_t kWorkPerThread = 100'000;  // multiplications
+
 template <class Real>
 void select_on_cpu(const at::Tensor& score, at::Tensor& index, at::Tensor& gap) {
   const kernels::RouteSelectInput<Real> in{score.const_data_ptr<Real>(), score.size(0), int(score.size(1)), int(index.size(1))};
@@ -35,8 +37,10 @@ void scan(const SlotMemoryInput& in, const at::Tensor& read_row, SlotMemoryOutpu
     kernels::routed_slot_scan_cuda(input, output, current_cuda_stream(query.device().index()));
     return;
   }
-  // Pairs are split between threads, never a sum: the result does not depend on the number of threads.
-  at::parallel_for(0, input.batch * heads, 1,
+  // Pairs are split between threads, never a sum: the result does not depend on the number of threads. A single token is done
+  // before a second thread has woken up.
+  const int64_t work = std::max<int64_t>(1, input.tokens * input.slots * (input.d_k + input.d_v));
+  at::parallel_for(0, input.batch * heads, std::max<int64_t>(1, kWorkPerThread / work),
                    [&](int64_t first, int64_t last) { kernels::routed_slot_scan_cpu(input, output, first, last); });
 }
 
