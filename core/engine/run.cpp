@@ -1,5 +1,6 @@
 // One run: prompts in order, segments with carried state, generation from the state, everything to the sink.
 #include <ATen/Context.h>
+#include <ATen/Parallel.h>
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
@@ -54,6 +55,23 @@ trace::Attributes settings(const RunOptions& o, int64_t generate, int64_t segmen
 
 struct Cancelled {};
 
+// One token of a small model is done before a second thread has woken up, and threads that wait for each other at every operation
+// are slow on a busy machine.
+class SingleThread {
+ public:
+  explicit SingleThread(bool on) : before_(on ? at::get_num_threads() : 0) {
+    if (before_ > 1) at::set_num_threads(1);
+  }
+  ~SingleThread() {
+    if (before_ > 1) at::set_num_threads(before_);
+  }
+  SingleThread(const SingleThread&) = delete;
+
+ private:
+  int before_;
+};
+constexpr int64_t kSmallModel = 20'000'000;  // parameters
+
 class PromptRun {
  public:
   PromptRun(const LoadedModel& model, const formats::Prompt& prompt, const formats::Tokenizer* tokenizer, const RunOptions& options,
@@ -79,6 +97,7 @@ class PromptRun {
   }
 
   void generate() {
+    const SingleThread threads(lm_.numerics.device.is_cpu() && model_.info_.parameters < kSmallModel);
     const int64_t known = tokenizer_ ? tokenizer_->size() : model_.shape_.vocab;
     while (int64_t(result.output_ids.size()) < limit_) {
       if (progress_.cancel_requested()) throw Cancelled{};

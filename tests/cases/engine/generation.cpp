@@ -65,7 +65,8 @@ SLOTSCOPE_CASE(retrieval_only_slots) {
     CHECK(counts.back() >= 8);
     CHECK(run->outcome.runs[0].exact.value_or(false));
   }
-  t.note("retrieval-only slots of layer 3 head 0: " + to_text(counts));
+  // Measured on the CPU in float32. Another device may flip a route at a close cut, the bound above holds everywhere.
+  if (t.device() == "cpu") CHECK_EQ(counts, (std::vector<int>{11, 16, 16}));
 }
 
 // Roles, spans and the token axis of a generated answer; T = prompt plus generated except the last sampled token.
