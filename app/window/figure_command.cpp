@@ -9,9 +9,7 @@
 #include "core/error.h"
 #include "views/export.h"
 #include "views/view.h"
-#if __has_include("views/heatmap_view.h")
 #include "views/heatmap_view.h"
-#endif
 
 namespace slotscope::app {
 
@@ -49,7 +47,6 @@ constexpr QuantityName quantities[] = {
     {"read-attribution", analysis::Quantity::read_attribution}};
 
 void applyHeatmapOptions(views::View* view, const FigureCommand& c) {
-#if __has_include("views/heatmap_view.h")
   auto* heatmap = qobject_cast<views::HeatmapView*>(view);
   if (!heatmap) return;
   if (!c.quantity.empty())
@@ -61,10 +58,6 @@ void applyHeatmapOptions(views::View* view, const FigureCommand& c) {
     heatmap->setColours(colours);
   }
   heatmap->drawNow();
-#else
-  Q_UNUSED(view);
-  Q_UNUSED(c);
-#endif
 }
 
 // Everything that can be refused without opening the trace.

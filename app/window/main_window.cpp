@@ -33,10 +33,8 @@
 #include "views/inspector_view.h"
 #include "views/prompt_view.h"
 #include "views/theme.h"
-#if __has_include("views/heatmap_view.h")
 #include "views/heads_view.h"
 #include "views/heatmap_view.h"
-#endif
 
 namespace slotscope::app {
 
@@ -237,17 +235,13 @@ void MainWindow::connectView(views::View* view, Dock* dock) {
   }
   if (auto* esl = qobject_cast<views::EslView*>(view))
     connect(esl, &views::EslView::eslOptionsRequested, controller_.get(), &Controller::setEslOptions);
-#if __has_include("views/heatmap_view.h")
   connectChoice<views::HeadsView>(view, dock);
   if (auto* heatmap = qobject_cast<views::HeatmapView*>(view)) connect(heatmap, &views::HeatmapView::figureRequested, this, &MainWindow::exportFigure);
-#endif
   dock->fill_menu = [this, view, dock](QMenu* menu) {
-#if __has_include("views/heatmap_view.h")
     if (auto* map = qobject_cast<views::HeatmapView*>(view)) {
       map->fillMenu(menu);
       menu->addSeparator();
     }
-#endif
     menu->addAction("Copy as picture", this, [this, dock] {
       if (dock->kind() == Dock::Kind::view) current_dock_ = dock;
       copyPicture();

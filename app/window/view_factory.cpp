@@ -6,12 +6,8 @@
 #include "views/inspector_view.h"
 #include "views/output_view.h"
 #include "views/prompt_view.h"
-#if __has_include("views/heatmap_view.h")
 #include "views/heads_view.h"
 #include "views/heatmap_view.h"
-#else
-#include "app/window/stub_view.h"
-#endif
 
 namespace slotscope::app {
 
@@ -32,13 +28,8 @@ QString viewTitle(const QString& kind) {
 }
 
 views::View* makeView(const QString& kind, views::SelectionModel* selection, views::Worker* draw, QWidget* parent) {
-#if __has_include("views/heatmap_view.h")
   if (kind == "heatmap") return new views::HeatmapView(selection, draw, parent);
   if (kind == "heads") return new views::HeadsView(selection, parent);
-#else
-  Q_UNUSED(draw);
-  if (kind == "heatmap" || kind == "heads") return new StubView(kind, selection, parent);
-#endif
   if (kind == "esl") return new views::EslView(selection, parent);
   if (kind == "esl-grid") return new views::EslGridView(selection, parent);
   if (kind == "allocation") return new views::AllocationView(selection, parent);

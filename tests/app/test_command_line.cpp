@@ -1,0 +1,196 @@
+// The program as users start it: figures without a display, exit codes, a trace without its model, pictures of the window.
+#include <QImageReader>
+#include <QProcess>
+
+#include "app/window/launch.h"
+#include "tests/app/window_test.h"
+
+using namespace slotscope;
+using namespace slotscope::app;
+using namespace slotscope::testing;
+
+struct Ended {
+  int code = -1;
+  QByteArray out, err;
+};
+
+class TestCommandLine : public QObject {
+  Q_OBJECT
+  Scratch scratch_;
+  QString trace_;
+
+  // With no display and no platform chosen: the program must manage by itself.
+  Ended start(const QStringList& arguments, const QStringList& extra = {}) {
+    QProcess process;
+    QProcessEnvironment environment = QProcessEnvironment::systemEnvironment();
+    for (const char* name : {"DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"}) environment.remove(name);
+    for (const QString& e : extra) environment.insert(e.section('=', 0, 0), e.section('=', 1));
+    process.setProcessEnvironment(environment);
+    process.start(QCoreApplication::applicationDirPath() + "/slotscope", arguments);
+    if (!process.waitForFinished(120'000)) return {};
+    if (process.exitStatus() != QProcess::NormalExit) return {};
+    return {process.exitCode(), process.readAllStandardOutput(), process.readAllStandardError()};
+  }
+
+ private Q_SLOTS:
+  void initTestCase() {
+    trace_ = passkeyTrace(scratch_);
+    QVERIFY(!trace_.isEmpty());
+  }
+
+  void figures_data() {
+    QTest::addColumn<QString>("kind");
+    QTest::addColumn<QString>("format");
+    for (const char* kind : {"heatmap", "esl", "esl-grid", "allocation"})
+      for (const char* format : {"png", "svg", "pdf"}) QTest::newRow(qPrintable(QString("%1 %2").arg(kind, format))) << kind << format;
+  }
+  void figures() {
+    QFETCH(QString, kind);
+    QFETCH(QString, format);
+    const QString file = scratch_.file(kind + "." + format);
+    const Ended e = start({"figure", trace_, "--kind", kind, "--out", file, "--dpi", "96", "--csv"});
+    QVERIFY2(e.code == 0, e.err.constData());
+    QVERIFY2(e.out.contains(file.toUtf8()), e.out.constData());
+    QFile written(file);
+    QVERIFY(written.open(QIODevice::ReadOnly));
+    const QByteArray data = written.readAll();
+    if (format == "png") {
+      const QImage image = QImage::fromData(data);
+      QVERIFY(image.width() > 200 && image.height() > 100);
+      QSet<QRgb> colours;
+      for (int y = 0; y < image.height(); y += 3)
+        for (int x = 0; x < image.width(); x += 3) colours.insert(image.pixel(x, y));
+      QVERIFY2(colours.size() > 20, "the picture is nearly empty");
+    } else if (format == "svg") {
+      QVERIFY(data.contains("<svg") && data.contains("</svg>"));
+      QVERIFY2(data.contains("<text"), "text must stay text");
+    } else {
+      QVERIFY(data.startsWith("%PDF-"));
+      QVERIFY2(data.contains("/Font"), "text must stay text");
+    }
+    QFile csv(scratch_.file(kind + ".csv"));
+    QVERIFY(csv.open(QIODevice::ReadOnly));
+    const QByteArray table = csv.readAll();
+    QVERIFY2(table.startsWith("# "), table.left(80).constData());
+    QVERIFY2(table.contains("raven-passkey"), table.left(400).constData());
+    QFile::remove(csv.fileName());
+  }
+
+  void optionsOfFigures() {
+    const QString file = scratch_.file("options.png");
+    const auto image = [&](const QStringList& more) {
+      QFile::remove(file);
+      const Ended e = start(QStringList{"figure", trace_, "--kind", "heatmap", "--out", file, "--dpi", "96", "--size", "640x400"} + more);
+      return e.code == 0 ? QImage(file) : QImage();
+    };
+    const QImage plain = image({});
+    QCOMPARE(plain.size(), QSize(640, 400));
+    // Each of these must change the picture.
+    for (const QStringList& more : {QStringList{"--layer", "0", "--head", "1"}, {"--tokens", "140:170"}, {"--quantity", "route-weight"},
+                                    {"--map", "viridis"}, {"--theme", "dark"}, {"--count-from-one"}, {"--selection"}, {"--no-caption"}}) {
+      const QImage other = image(more);
+      QVERIFY2(!other.isNull(), qPrintable(more.join(' ')));
+      QVERIFY2(other != plain, qPrintable(more.join(' ')));
+    }
+    QVERIFY(image({}) == plain);  // the same twice
+    const QImage fine = [&] {
+      const Ended e = start({"figure", trace_, "--kind", "esl", "--out", file, "--dpi", "192", "--size", "500x300", "--force"});
+      return e.code == 0 ? QImage(file) : QImage();
+    }();
+    QCOMPARE(fine.size(), QSize(1000, 600));
+  }
+
+  void wrongFigures_data() {
+    QTest::addColumn<QStringList>("arguments");
+    QTest::addColumn<int>("code");
+    QTest::addColumn<QString>("word");
+    const QString t = "TRACE", out = scratch_.file("wrong.png");
+    QTest::newRow("no trace") << QStringList{"figure", "--kind", "esl", "--out", out} << 2 << "trace";
+    QTest::newRow("unknown kind") << QStringList{"figure", t, "--kind", "pie", "--out", out} << 2 << "pie";
+    QTest::newRow("unknown suffix") << QStringList{"figure", t, "--kind", "esl", "--out", "a.gif"} << 2 << "a.gif";
+    QTest::newRow("bad size") << QStringList{"figure", t, "--kind", "esl", "--out", out, "--size", "640"} << 2 << "640";
+    QTest::newRow("bad dpi") << QStringList{"figure", t, "--kind", "esl", "--out", out, "--dpi", "0"} << 2 << "dpi";
+    QTest::newRow("layer that does not exist") << QStringList{"figure", t, "--kind", "esl", "--out", out, "--layer", "4"} << 2 << "layers 0 to 3";
+    QTest::newRow("head that does not exist") << QStringList{"figure", t, "--kind", "esl", "--out", out, "--head", "9"} << 2 << "0 to 3";
+    QTest::newRow("run that does not exist") << QStringList{"figure", t, "--kind", "esl", "--out", out, "--run", "1"} << 2 << "runs 0 to 0";
+    QTest::newRow("reversed tokens") << QStringList{"figure", t, "--kind", "heatmap", "--out", out, "--tokens", "9:3"} << 2 << "9:3";
+    QTest::newRow("tokens beyond the end") << QStringList{"figure", t, "--kind", "heatmap", "--out", out, "--tokens", "9999:10000"} << 2 << "9999";
+    QTest::newRow("unknown quantity") << QStringList{"figure", t, "--kind", "heatmap", "--out", out, "--quantity", "love"} << 2 << "love";
+    QTest::newRow("quantity of another figure") << QStringList{"figure", t, "--kind", "esl", "--out", out, "--quantity", "survival"} << 2 << "heatmap";
+    QTest::newRow("unknown map") << QStringList{"figure", t, "--kind", "heatmap", "--out", out, "--map", "jet"} << 2 << "jet";
+    QTest::newRow("missing file") << QStringList{"figure", "nowhere.h5", "--kind", "esl", "--out", out} << 1 << "nowhere.h5";
+    QTest::newRow("not a trace") << QStringList{"figure", sourceFile("README.md"), "--kind", "esl", "--out", out} << 1 << "README.md";
+    QTest::newRow("no such folder") << QStringList{"figure", t, "--kind", "esl", "--out", "/nowhere/a.png"} << 1 << "/nowhere";
+    QTest::newRow("unknown option") << QStringList{"--frobnicate"} << 2 << "frobnicate";
+  }
+  void wrongFigures() {
+    QFETCH(QStringList, arguments);
+    QFETCH(int, code);
+    QFETCH(QString, word);
+    arguments.replaceInStrings("TRACE", trace_);
+    const Ended e = start(arguments);
+    QVERIFY2(e.code == code, (QByteArray::number(e.code) + ": " + e.err).constData());
+    QVERIFY2(e.err.contains(word.toUtf8()), e.err.constData());
+    QVERIFY(!QFileInfo::exists(scratch_.file("wrong.png")));
+  }
+
+  void existingFilesAreKept() {
+    const QString file = scratch_.file("kept.png");
+    QFile f(file);
+    QVERIFY(f.open(QIODevice::WriteOnly));
+    f.write("mine");
+    f.close();
+    const QStringList arguments{"figure", trace_, "--kind", "esl", "--out", file, "--dpi", "96"};
+    const Ended e = start(arguments);
+    QCOMPARE(e.code, 1);
+    QVERIFY2(e.err.contains("--force") || e.err.contains("exist"), e.err.constData());
+    QVERIFY(f.open(QIODevice::ReadOnly));
+    QCOMPARE(f.readAll(), QByteArray("mine"));
+    QCOMPARE(start(arguments + QStringList{"--force"}).code, 0);
+    QVERIFY(!QImage(file).isNull());
+  }
+
+  void helpAndVersion() {
+    Ended e = start({"--help"});
+    QCOMPARE(e.code, 0);
+    for (const char* word : {"figure", "TRACE.h5", "slotscope-cli run", "Examples"}) QVERIFY2(e.out.contains(word), word);
+    e = start({"figure", "--help"});
+    QCOMPARE(e.code, 0);
+    for (const char* word : {"--kind", "--layer", "--head", "--tokens", "--quantity", "--map", "--theme", "--size", "--dpi", "--count-from-one", "--csv", "--force", "--out", "Exit codes"})
+      QVERIFY2(e.out.contains(word), word);
+    e = start({"--version"});
+    QCOMPARE(e.code, 0);
+    QVERIFY(e.out.startsWith("slotscope "));
+  }
+
+  void noDisplayIsSaid() {
+    const Ended e = start({trace_});
+    QCOMPARE(e.code, 1);
+    QVERIFY2(e.err.contains("no display"), e.err.constData());
+  }
+
+  void aTraceOpensWithoutItsModel() {
+    // Neither LibTorch nor the checkpoint: the engine's module is not even there.
+    const QString file = scratch_.file("window.png");
+    const Ended e = start({trace_, "--screenshot", file, "--size", "1280x800"}, {"SLOTSCOPE_ENGINE=/nowhere/engine.so", "SLOTSCOPE_RESOURCES=/nowhere"});
+    QVERIFY2(e.code == 0, e.err.constData());
+    const QImage image(file);
+    QCOMPARE(image.size(), QSize(1280, 800));
+  }
+
+  void picturesOfTheBundledCheckpoint() {
+    const QString file = scratch_.file("bundled.png");
+    const Ended e = start({"--screenshot", file, "--size", "1280x720", "--theme", "dark"});
+    QVERIFY2(e.code == 0, e.err.constData());
+    QCOMPARE(QImage(file).size(), QSize(1280, 720));
+  }
+
+  void sizes() {
+    QCOMPARE(parseSize("640x400"), std::pair(640, 400));
+    for (const char* wrong : {"", "640", "x", "640x", "0x0", "-1x5", "1e3x1e3", "640x400x2", "999999999999999999999x4"})
+      QVERIFY_EXCEPTION_THROWN(parseSize(wrong), std::runtime_error);
+  }
+};
+
+QTEST_MAIN(TestCommandLine)
+#include "test_command_line.moc"
