@@ -19,6 +19,7 @@ struct Worker::Impl {
   std::condition_variable wake;
   std::deque<Request> queue;
   bool running = false, stop = false;
+  int undelivered = 0;  // results on their way to the GUI thread
   std::thread thread;
 };
 
@@ -41,6 +42,11 @@ Worker::Worker(QObject* parent) : QObject(parent), impl_(std::make_unique<Impl>(
       } catch (const std::exception& e) {
         error = QString::fromUtf8(e.what());
       }
+      {
+        const std::lock_guard lock(impl_->mutex);
+        impl_->running = false;
+        ++impl_->undelivered;
+      }
       // Back to the GUI thread through this object, which outlives its thread; QPointer is looked at there and nowhere else.
       QMetaObject::invokeMethod(this, [this, receiver = request.receiver, done = std::move(done), tag = request.tag, error] {
         if (!error.isEmpty()) Q_EMIT failed(tag, error);
@@ -48,12 +54,11 @@ Worker::Worker(QObject* parent) : QObject(parent), impl_(std::make_unique<Impl>(
         bool is_idle;
         {
           const std::lock_guard lock(impl_->mutex);
-          is_idle = !impl_->running && impl_->queue.empty();
+          --impl_->undelivered;
+          is_idle = !impl_->running && impl_->queue.empty() && !impl_->undelivered;
         }
         if (is_idle) Q_EMIT idle();
       });
-      const std::lock_guard lock(impl_->mutex);
-      impl_->running = false;
     }
   });
 }
@@ -79,7 +84,7 @@ void Worker::post(const QString& tag, QObject* receiver, std::function<Done()> w
 
 bool Worker::busy() const {
   const std::lock_guard lock(impl_->mutex);
-  return impl_->running || !impl_->queue.empty();
+  return impl_->running || !impl_->queue.empty() || impl_->undelivered;
 }
 
 }  // namespace slotscope::views

@@ -20,7 +20,7 @@ class Worker : public QObject {
   // A newer request with the same tag replaces a queued one (never a running one). `work` must not throw; if it does, the
   // exception's text is reported through failed().
   void post(const QString& tag, QObject* receiver, std::function<Done()> work);
-  // True while a request runs or waits.
+  // True while a request runs or waits, or its result has not been handed over yet.
   bool busy() const;
 
  Q_SIGNALS:

@@ -486,19 +486,20 @@ QString Controller::roleName() const {
 
 // ---------------------------------------------------------------- jumps
 
-void Controller::bestHead(bool next) {
+void Controller::bestHead() {
   if (!run_data_ || run_data_->summary.by_score.empty()) return;
   const auto& s = run_data_->summary;
   const views::Selection now = selection_->current();
-  size_t at = 0;
-  for (size_t i = 0; next && i < s.by_score.size(); ++i) {
-    const auto& h = s.head_list[size_t(s.by_score[i])];
-    if (h.layer == now.layer && h.head == now.head) at = (i + 1) % s.by_score.size();
-  }
-  for (size_t tries = 0; tries < s.by_score.size(); ++tries, at = (at + 1) % s.by_score.size()) {
-    const auto& h = s.head_list[size_t(s.by_score[at])];
-    if (!h.has_routes) continue;
-    selection_->request({.layer = h.layer, .head = h.head});
+  const auto at_place = [&](size_t place) -> const analysis::HeadSummary& {
+    return s.head_list[size_t(s.by_score[place % s.by_score.size()])];
+  };
+  // Again: the head chosen last is still selected.
+  const auto& last = at_place(best_place_);
+  size_t place = last.layer == now.layer && last.head == now.head ? best_place_ + 1 : 0;
+  for (size_t tries = 0; tries < s.by_score.size(); ++tries, ++place) {
+    if (!at_place(place).has_routes) continue;
+    best_place_ = place % s.by_score.size();
+    selection_->request({.layer = at_place(place).layer, .head = at_place(place).head});
     return;
   }
 }

@@ -90,7 +90,8 @@ class Controller : public QObject {
   void estimate(const slotscope::app::RunSettings& settings);
   void countTokens(const QString& text);
   void findDevices();
-  void bestHead(bool next);
+  // The head with the best retrieval score; asked again while it is selected: the next best.
+  void bestHead();
   // The strongest reader of the selected token.
   void strongestReader();
   void lastWriter();
@@ -156,6 +157,7 @@ class Controller : public QObject {
   std::list<std::pair<HeadKey, std::shared_ptr<const analysis::HeadData>>> cache_;  // newest first
   std::shared_ptr<Progress> head_progress_, summary_progress_;
   bool choosing_ = false, keep_selection_ = false;
+  size_t best_place_ = 0;          // of the head that bestHead() chose last
   double seconds_per_token_ = 0;   // of the last run, for the estimate
   std::shared_ptr<EngineState> engine_state_;
   // Last, so that their threads end before anything they use goes.

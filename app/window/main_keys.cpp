@@ -53,7 +53,7 @@ bool MainWindow::handleKey(QKeyEvent* event) {
     case 'a': return jumpToSpan("answer"), true;
     case 'w': return controller_->lastWriter(), true;
     case 'r': return controller_->strongestReader(), true;
-    case 'b': return controller_->bestHead(true), true;
+    case 'b': return controller_->bestHead(), true;
     case '+':
     case '=': return zoomTokens(1 / 1.5), true;
     case '-': return zoomTokens(1.5), true;

@@ -115,7 +115,13 @@ void MainWindow::adaptToSize() {
     panels_->tabifyDockWidget(inspector, output);
     inspector->raise();
   } else if (panels_->tabifiedDockWidgets(inspector).contains(output)) {
+    // Both taken out first: beside a dock that was tabbed it would become a tab again.
+    panels_->removeDockWidget(output);
+    panels_->removeDockWidget(inspector);
+    panels_->addDockWidget(Qt::RightDockWidgetArea, inspector);
+    inspector->show();
     panels_->splitDockWidget(inspector, output, Qt::Vertical);
+    output->show();
   }
   adapting_ = false;
   QTimer::singleShot(0, this, [this] { sizeDocks(wide_); });

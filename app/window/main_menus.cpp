@@ -210,7 +210,7 @@ void MainWindow::buildMoveMenu(QMenu* menu) {
   menu->addAction("Back", QKeySequence("Alt+Left"), &selection_, &views::SelectionModel::back);
   menu->addAction("Forward", QKeySequence("Alt+Right"), &selection_, &views::SelectionModel::forward);
   menu->addSeparator();
-  menu->addAction(withKey("Best head by retrieval score", "B"), this, [this] { controller_->bestHead(true); });
+  menu->addAction(withKey("Best head by retrieval score", "B"), this, [this] { controller_->bestHead(); });
   menu->addAction(withKey("Key token", "K"), this, [this] { jumpToSpan("key"); });
   menu->addAction(withKey("Query token", "Q"), this, [this] { jumpToSpan("query"); });
   menu->addAction(withKey("Answer token", "A"), this, [this] { jumpToSpan("answer"); });

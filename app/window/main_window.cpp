@@ -162,6 +162,7 @@ void MainWindow::buildPanels() {
   };
 
   empty_hint_ = new QWidget(view_area_);
+  empty_hint_->setObjectName("emptyHint");
   auto* hint = new QVBoxLayout(empty_hint_);
   hint->addStretch();
   auto* text = new QLabel("No view is open.", empty_hint_);

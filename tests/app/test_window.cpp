@@ -115,20 +115,20 @@ class TestWindow : public QObject {
     key(editor, Qt::Key_Return);
     QCOMPARE(s->current().slot, 17);
     bar->slot->edit();
-    editor = bar->slot->findChild<QLineEdit*>();
+    editor = bar->slot->findChildren<QLineEdit*>().last();  // the one before goes with the next event
     editor->setText("9999");
     key(editor, Qt::Key_Return);
     QCOMPARE(s->current().slot, 63);
     // Escape leaves things as they were.
     bar->head->edit();
-    editor = bar->head->findChild<QLineEdit*>();
+    editor = bar->head->findChildren<QLineEdit*>().last();
     editor->setText("3");
     key(editor, Qt::Key_Escape);
     QCOMPARE(s->current().head, 1);
     // Text jumps to its next place.
     s->request({.token = 0});
     bar->token->edit();
-    editor = bar->token->findChild<QLineEdit*>();
+    editor = bar->token->findChildren<QLineEdit*>().last();
     editor->setText("\"password");
     key(editor, Qt::Key_Return);
     const auto& info = window->controller()->runData()->info();
@@ -363,6 +363,8 @@ class TestWindow : public QObject {
     QVERIFY(waitFor([&] { return window.controller()->headData() != nullptr; }));
     QMimeData picture;
     picture.setUrls({QUrl::fromLocalFile("/tmp/cat.jpg")});
+    QDragEnterEvent again(QPoint(200, 200), Qt::CopyAction, &picture, Qt::LeftButton, Qt::NoModifier);
+    QApplication::sendEvent(&window, &again);
     QDropEvent wrong(QPointF(200, 200), Qt::CopyAction, &picture, Qt::LeftButton, Qt::NoModifier);
     QApplication::sendEvent(&window, &wrong);
     QCOMPARE(window.banners()->count(), 1);
@@ -406,11 +408,13 @@ class TestWindow : public QObject {
     QVERIFY(window);
     for (Dock* d : window->viewArea()->docks()) d->close();
     QTest::qWait(20);
-    auto* button = window->viewArea()->findChild<QPushButton*>();
-    QVERIFY(button && button->isVisible());
+    auto* hint = window->viewArea()->findChild<QWidget*>("emptyHint");
+    QVERIFY(hint && hint->isVisible());
+    QCOMPARE(hint->findChildren<QPushButton*>().size(), 4);
     window->addView("allocation");
     QTest::qWait(20);
     QVERIFY(window->findView("allocation"));
+    QVERIFY(!hint->isVisible());
     window->restoreDefaultLayout();
   }
 
