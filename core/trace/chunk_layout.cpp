@@ -7,8 +7,8 @@
 namespace slotscope::trace {
 namespace {
 
-constexpr int64_t kMin = int64_t(1) << 18, kMax = int64_t(1) << 20;       // bytes
-constexpr int64_t kSmallBytes = int64_t(1) << 14, kSmallRows = 512;       // of little data
+constexpr int64_t kMin = int64_t(1) << 18, kMax = int64_t(1) << 20;  // bytes
+constexpr int64_t kSmallBytes = int64_t(1) << 14, kSmallRows = 512;  // of little data
 constexpr int64_t kUnknownRows = 4096;
 
 int64_t ceil_pow2(int64_t n) { return int64_t(std::bit_ceil(uint64_t(std::max<int64_t>(n, 1)))); }
@@ -27,7 +27,8 @@ std::vector<int64_t> choose_chunk(const DatasetSpec& spec) {
   std::vector<int64_t> chunk{1};
   for (int64_t n : spec.shape) chunk.push_back(std::max<int64_t>(n, 1));
   const auto row_bytes = [&] {
-    return std::accumulate(chunk.begin() + 1, chunk.end(), int64_t(element_size(spec.type)), std::multiplies<>());
+    return std::accumulate(chunk.begin() + 1, chunk.end(), int64_t(element_size(spec.type)),
+                           std::multiplies<>());
   };
   const int64_t expected = spec.expected_rows > 0 ? spec.expected_rows : kUnknownRows;
   const int64_t share = int64_t(std::bit_floor(uint64_t(std::max<int64_t>(expected / 8, 1))));
@@ -47,7 +48,8 @@ std::vector<int64_t> choose_chunk(const DatasetSpec& spec) {
   const int64_t row = row_bytes();
   const int64_t least = std::min(kSmallRows, ceil_pow2(ceil_div(kSmallBytes, row)));
   int64_t rows = std::min({ceil_pow2(ceil_div(kMin, row)), std::max(share, least), ceil_pow2(expected)});
-  // Bytes of text are announced with room to spare (four a token), so an eighth of that would be half of the real ones.
+  // Bytes of text are announced with room to spare (four a token), so an eighth of that would be half of the
+  // real ones.
   if (spec.axes == "N") rows = std::min(rows, std::max(ceil_pow2(ceil_div(share, 4)), least));
   chunk[0] = rows;
   return chunk;

@@ -21,7 +21,11 @@ herr_t collect(unsigned, const H5E_error2_t* e, void* out) {
 size_t utf8_length(std::string_view s) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(s[i]); };
   const unsigned char b = byte(0);
-  const size_t n = b < 0x80 ? 1 : b >= 0xc2 && b < 0xe0 ? 2 : b >= 0xe0 && b < 0xf0 ? 3 : b >= 0xf0 && b < 0xf5 ? 4 : 0;
+  const size_t n = b < 0x80                ? 1
+                   : b >= 0xc2 && b < 0xe0 ? 2
+                   : b >= 0xe0 && b < 0xf0 ? 3
+                   : b >= 0xf0 && b < 0xf5 ? 4
+                                           : 0;
   if (n == 0 || n > s.size()) return 0;
   for (size_t i = 1; i < n; ++i)
     if ((byte(i) & 0xc0) != 0x80) return 0;
@@ -36,15 +40,18 @@ Handle scalar() { return Handle(H5Screate(H5S_SCALAR)); }
 template <class Read>
 bool read_any_string(hid_t type, hid_t space, Read read, std::string& value) {
   if (H5Tget_class(type) != H5T_STRING || H5Sget_simple_extent_npoints(space) != 1) return false;
-  const H5T_cset_t cset = H5Tget_cset(type);  // ASCII to ASCII, UTF-8 to UTF-8: HDF5 converts no character sets
+  const H5T_cset_t cset =
+      H5Tget_cset(type);  // ASCII to ASCII, UTF-8 to UTF-8: HDF5 converts no character sets
   if (H5Tis_variable_str(type) > 0) {
     Handle memory(H5Tcopy(H5T_C_S1));
     H5Tset_size(memory, H5T_VARIABLE);
     H5Tset_cset(memory, cset);
     char* text = nullptr;
     if (read(memory.get(), &text) < 0) return false;
-    if (text) value = text;
-    else value.clear();
+    if (text)
+      value = text;
+    else
+      value.clear();
     H5free_memory(text);
     return true;
   }
@@ -86,16 +93,21 @@ std::string hdf5_message() {
 }
 
 Error disk_full(const std::string& file, const std::string& reason) {
-  return Error({.file = file, .found = "no space to write the trace (" + reason + ")",
-                .advice = "Free some space, write to another disk with --out, or capture less (--capture, --layers, --tokens)"});
+  return Error({.file = file,
+                .found = "no space to write the trace (" + reason + ")",
+                .advice = "Free some space, write to another disk with --out, or capture less (--capture, "
+                          "--layers, --tokens)"});
 }
 
 void fail_hdf5(const std::string& file, const std::string& item, const char* what) {
   const std::string reason = hdf5_message();
-  for (const auto& [words, name] : {std::pair{"No space left", "the disk is full"}, std::pair{"quota", "the disk quota is used up"},
-                                    std::pair{"File too large", "the file reached the largest size allowed here"}})
+  for (const auto& [words, name] :
+       {std::pair{"No space left", "the disk is full"}, std::pair{"quota", "the disk quota is used up"},
+        std::pair{"File too large", "the file reached the largest size allowed here"}})
     if (reason.find(words) != std::string::npos) throw disk_full(file, name);
-  throw Error({.file = file, .item = item, .found = std::string(what) + ": " + reason,
+  throw Error({.file = file,
+               .item = item,
+               .found = std::string(what) + ": " + reason,
                .advice = "Check the file and the disk it lies on"});
 }
 
@@ -106,16 +118,25 @@ hid_t checked(hid_t id, const std::string& file, const std::string& item, const 
 
 Handle element_type(ElementType type) {
   switch (type) {
-    case ElementType::u8: return Handle(H5Tcopy(H5T_STD_U8LE));
-    case ElementType::u16: return Handle(H5Tcopy(H5T_STD_U16LE));
-    case ElementType::u32: return Handle(H5Tcopy(H5T_STD_U32LE));
-    case ElementType::i32: return Handle(H5Tcopy(H5T_STD_I32LE));
-    case ElementType::i64: return Handle(H5Tcopy(H5T_STD_I64LE));
-    case ElementType::f32: return Handle(H5Tcopy(H5T_IEEE_F32LE));
-    case ElementType::f64: return Handle(H5Tcopy(H5T_IEEE_F64LE));
-    case ElementType::f16: break;
+    case ElementType::u8:
+      return Handle(H5Tcopy(H5T_STD_U8LE));
+    case ElementType::u16:
+      return Handle(H5Tcopy(H5T_STD_U16LE));
+    case ElementType::u32:
+      return Handle(H5Tcopy(H5T_STD_U32LE));
+    case ElementType::i32:
+      return Handle(H5Tcopy(H5T_STD_I32LE));
+    case ElementType::i64:
+      return Handle(H5Tcopy(H5T_STD_I64LE));
+    case ElementType::f32:
+      return Handle(H5Tcopy(H5T_IEEE_F32LE));
+    case ElementType::f64:
+      return Handle(H5Tcopy(H5T_IEEE_F64LE));
+    case ElementType::f16:
+      break;
   }
-  Handle half(H5Tcopy(H5T_IEEE_F32LE));  // HDF5 1.10 has no binary16 of its own: sign bit 15, exponent 10..14, fraction 0..9
+  Handle half(H5Tcopy(
+      H5T_IEEE_F32LE));  // HDF5 1.10 has no binary16 of its own: sign bit 15, exponent 10..14, fraction 0..9
   H5Tset_fields(half, 15, 10, 5, 0, 10);
   H5Tset_size(half, 2);
   H5Tset_ebias(half, 15);
@@ -123,8 +144,8 @@ Handle element_type(ElementType type) {
 }
 
 bool classify(hid_t type, ElementType& element, bool& exact) {
-  for (ElementType e : {ElementType::u8, ElementType::u16, ElementType::u32, ElementType::i32, ElementType::i64,
-                        ElementType::f16, ElementType::f32, ElementType::f64}) {
+  for (ElementType e : {ElementType::u8, ElementType::u16, ElementType::u32, ElementType::i32,
+                        ElementType::i64, ElementType::f16, ElementType::f32, ElementType::f64}) {
     const Handle ours = element_type(e);
     if (H5Tequal(type, ours) > 0) {
       element = e;
@@ -193,7 +214,8 @@ std::string storable_text(std::string_view text, int64_t& changed) {
 
 bool has_attribute(hid_t object, const char* name) { return H5Aexists(object, name) > 0; }
 
-void write_attribute(hid_t object, const std::string& name, const AttributeValue& value, const std::string& file) {
+void write_attribute(hid_t object, const std::string& name, const AttributeValue& value,
+                     const std::string& file) {
   const Handle one = scalar();
   if (const auto* i = std::get_if<int64_t>(&value)) {
     put(object, name.c_str(), H5T_STD_I64LE, H5T_NATIVE_INT64, one, i, file);
@@ -222,7 +244,8 @@ void write_attribute_u8(hid_t object, const char* name, uint8_t value, const std
 }
 
 void rewrite_attribute(hid_t object, const char* name, int64_t value, const std::string& file) {
-  const Handle attribute(checked(H5Aopen(object, name, H5P_DEFAULT), file, name, "cannot open the attribute"));
+  const Handle attribute(
+      checked(H5Aopen(object, name, H5P_DEFAULT), file, name, "cannot open the attribute"));
   if (H5Awrite(attribute, H5T_NATIVE_INT64, &value) < 0) fail_hdf5(file, name, "cannot write the attribute");
 }
 
@@ -231,7 +254,8 @@ bool read_attribute(hid_t object, const char* name, int64_t& value) {
   const Handle attribute(H5Aopen(object, name, H5P_DEFAULT));
   if (!attribute) return false;
   const Handle type(H5Aget_type(attribute)), space(H5Aget_space(attribute));
-  if (!type || !space || H5Tget_class(type) != H5T_INTEGER || H5Sget_simple_extent_npoints(space) != 1) return false;
+  if (!type || !space || H5Tget_class(type) != H5T_INTEGER || H5Sget_simple_extent_npoints(space) != 1)
+    return false;
   return H5Aread(attribute, H5T_NATIVE_INT64, &value) >= 0;
 }
 
@@ -241,7 +265,8 @@ bool read_attribute(hid_t object, const char* name, std::string& value) {
   if (!attribute) return false;
   const Handle type(H5Aget_type(attribute)), space(H5Aget_space(attribute));
   if (!type || !space) return false;
-  return read_any_string(type, space, [&](hid_t memory, void* out) { return H5Aread(attribute, memory, out); }, value);
+  return read_any_string(
+      type, space, [&](hid_t memory, void* out) { return H5Aread(attribute, memory, out); }, value);
 }
 
 Attributes read_attributes(hid_t object) {
@@ -269,8 +294,10 @@ Attributes read_attributes(hid_t object) {
     } else if (kind == H5T_INTEGER && n >= 0 && n <= 65536) {
       std::vector<int64_t> values{std::vector<int64_t>(size_t(n))};
       if (n > 0 && H5Aread(attribute, H5T_NATIVE_INT64, values.data()) < 0) continue;
-      if (H5Sget_simple_extent_type(space) == H5S_SCALAR) list.emplace_back(name, values.at(0));
-      else list.emplace_back(name, std::move(values));
+      if (H5Sget_simple_extent_type(space) == H5S_SCALAR)
+        list.emplace_back(name, values.at(0));
+      else
+        list.emplace_back(name, std::move(values));
     }
   }
   return list;
@@ -280,17 +307,20 @@ bool read_string(hid_t dataset, std::string& value) {
   const Handle type(H5Dget_type(dataset)), space(H5Dget_space(dataset));
   if (!type || !space) return false;
   return read_any_string(
-      type, space, [&](hid_t memory, void* out) { return H5Dread(dataset, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, out); },
+      type, space,
+      [&](hid_t memory, void* out) { return H5Dread(dataset, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, out); },
       value);
 }
 
-void write_text(hid_t group, const char* name, std::string_view text, const char* description, const std::string& file) {
+void write_text(hid_t group, const char* name, std::string_view text, const char* description,
+                const std::string& file) {
   int64_t changed = 0;
   const std::string stored = storable_text(text, changed);
   const Handle type = utf8_type(), space = scalar(), properties(H5Pcreate(H5P_DATASET_CREATE));
-  H5Pset_layout(properties, H5D_COMPACT);  // the reference to the text lies in the object header, which has a checksum
-  const Handle dataset(checked(H5Dcreate2(group, name, type, space, H5P_DEFAULT, properties, H5P_DEFAULT), file, name,
-                               "cannot create the dataset"));
+  H5Pset_layout(properties,
+                H5D_COMPACT);  // the reference to the text lies in the object header, which has a checksum
+  const Handle dataset(checked(H5Dcreate2(group, name, type, space, H5P_DEFAULT, properties, H5P_DEFAULT),
+                               file, name, "cannot create the dataset"));
   const char* pointer = stored.c_str();
   if (H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, &pointer) < 0)
     fail_hdf5(file, name, "cannot write the text");

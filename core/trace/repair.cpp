@@ -73,8 +73,9 @@ void copy_run(const Source& source, const Plan& plan, int index, Sink& sink, Pro
     if (progress && progress->cancel_requested()) throw Error({.file = source.name, .found = "cancelled"});
     const std::string path = plan.group + "/" + plan.sources[d]->path;
     if (plan.spec.datasets[d].growing) {
-      each_block(source, path, *plan.sources[d],
-                 [&](int64_t rows, std::vector<std::byte> bytes) { sink.append(index, int(d), rows, std::move(bytes)); });
+      each_block(source, path, *plan.sources[d], [&](int64_t rows, std::vector<std::byte> bytes) {
+        sink.append(index, int(d), rows, std::move(bytes));
+      });
     }
     if (progress) progress->add(1);
   }
@@ -83,7 +84,9 @@ void copy_run(const Source& source, const Plan& plan, int index, Sink& sink, Pro
     if (plan.spec.datasets[d].growing) continue;
     std::vector<std::byte> whole;
     each_block(source, plan.group + "/" + plan.sources[d]->path, *plan.sources[d],
-               [&](int64_t, std::vector<std::byte> bytes) { whole.insert(whole.end(), bytes.begin(), bytes.end()); });
+               [&](int64_t, std::vector<std::byte> bytes) {
+                 whole.insert(whole.end(), bytes.begin(), bytes.end());
+               });
     sink.write(index, int(d), std::move(whole));
   }
   if (plan.info.exact) sink.set_exact(index, *plan.info.exact);
@@ -95,7 +98,8 @@ RepairReport repair(const std::filesystem::path& source_path, const std::filesys
                     Progress* progress) {
   std::error_code ignored;
   if (std::filesystem::equivalent(source_path, target, ignored) || source_path == target.string() + ".part")
-    throw Error({.file = source_path.string(), .found = "the copy would overwrite its source (" + target.string() + ")",
+    throw Error({.file = source_path.string(),
+                 .found = "the copy would overwrite its source (" + target.string() + ")",
                  .advice = "Give the repaired file another name"});
   const auto trace = Trace::open(source_path, progress);
   RepairReport report;
@@ -106,7 +110,8 @@ RepairReport repair(const std::filesystem::path& source_path, const std::filesys
     const Hdf5Lock lock;
     source.open(source_path);
     const auto groups = run_groups(source);
-    if (groups.size() != plans.size()) damaged(source.name, "/runs", "another number of runs than a moment ago");
+    if (groups.size() != plans.size())
+      damaged(source.name, "/runs", "another number of runs than a moment ago");
     int64_t datasets = 0;
     for (size_t i = 0; i < plans.size(); ++i) {
       plans[i].info = trace->run(int(i));
@@ -119,7 +124,9 @@ RepairReport repair(const std::filesystem::path& source_path, const std::filesys
   }
   std::vector<RunSpec> specs;
   for (const Plan& plan : plans) specs.push_back(plan.spec);
-  Hdf5Sink sink(target, {.force = force, .created = trace->created(), .attributes = {{"repaired_from", source_path.filename().string()}}});
+  Hdf5Sink sink(target, {.force = force,
+                         .created = trace->created(),
+                         .attributes = {{"repaired_from", source_path.filename().string()}}});
   try {
     sink.begin(trace->model(), specs);
     for (size_t i = 0; i < plans.size(); ++i) copy_run(source, plans[i], int(i), sink, progress);
@@ -138,8 +145,8 @@ std::string RepairReport::text(const std::filesystem::path& file) const {
     tokens += run.tokens;
     planned += run.planned;
   }
-  std::string text = file.string() + ": " + std::to_string(tokens) + " of " + std::to_string(planned) + " tokens kept in " +
-                     std::to_string(runs.size()) + (runs.size() == 1 ? " run" : " runs");
+  std::string text = file.string() + ": " + std::to_string(tokens) + " of " + std::to_string(planned) +
+                     " tokens kept in " + std::to_string(runs.size()) + (runs.size() == 1 ? " run" : " runs");
   for (const std::string& item : lost) text += "\nleft out, damaged: " + item;
   return text;
 }

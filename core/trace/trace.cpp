@@ -18,18 +18,23 @@ const std::vector<int64_t>* captured_heads(const LayerSpec& layer) {
   return nullptr;
 }
 
-// Where a head lies on the second axis. Throws Error for a head that the layer does not have or that was not captured.
+// Where a head lies on the second axis. Throws Error for a head that the layer does not have or that was not
+// captured.
 int64_t head_place(const LayerSpec& layer, int head, const std::string& file) {
   const std::string item = "layer " + std::to_string(layer.index);
   const int64_t heads = layer.route_heads;
   if (head < 0 || head >= heads)
-    throw Error({.file = file, .item = item, .found = "head " + std::to_string(head) + " asked for",
+    throw Error({.file = file,
+                 .item = item,
+                 .found = "head " + std::to_string(head) + " asked for",
                  .expected = "heads 0 to " + std::to_string(heads - 1)});
   const auto* captured = captured_heads(layer);
   if (!captured) return head;
   const auto at = std::find(captured->begin(), captured->end(), int64_t(head));
   if (at == captured->end())
-    throw Error({.file = file, .item = item, .found = "head " + std::to_string(head) + " was not captured",
+    throw Error({.file = file,
+                 .item = item,
+                 .found = "head " + std::to_string(head) + " was not captured",
                  .advice = "Include it in --heads"});
   return at - captured->begin();
 }
@@ -49,7 +54,8 @@ struct Trace::Impl {
   void load_model();
   const DatasetInfo& info(int run, std::string_view dataset) const;
   template <class T>
-  std::vector<T> read(int run, std::string_view dataset, int64_t head, int64_t first, int64_t count, Progress* progress);
+  std::vector<T> read(int run, std::string_view dataset, int64_t head, int64_t first, int64_t count,
+                      Progress* progress);
 };
 
 void Trace::Impl::load(Progress* progress) {
@@ -61,12 +67,19 @@ void Trace::Impl::load(Progress* progress) {
   const Handle root(H5Gopen2(source.file, "/", H5P_DEFAULT));
   if (!root) damaged(name, "/", "cannot open the root group (" + hdf5_message() + ")");
   if (!read_attribute(root, "format", format) || format != "slotscope-trace")
-    throw Error({.file = name, .item = "format", .found = format.empty() ? "an HDF5 file without this attribute" : "'" + format.substr(0, 80) + "'",
-                 .expected = "'slotscope-trace'", .advice = "Open a trace written by slotscope-cli run"});
+    throw Error(
+        {.file = name,
+         .item = "format",
+         .found = format.empty() ? "an HDF5 file without this attribute" : "'" + format.substr(0, 80) + "'",
+         .expected = "'slotscope-trace'",
+         .advice = "Open a trace written by slotscope-cli run"});
   if (!read_attribute(root, "format_version", version) || version < 1)
     damaged(name, "format_version", version == 0 ? "missing" : std::to_string(version), "1");
   if (version > 1)
-    throw Error({.file = name, .item = "format_version", .found = std::to_string(version), .expected = "1, the newest that this program reads",
+    throw Error({.file = name,
+                 .item = "format_version",
+                 .found = std::to_string(version),
+                 .expected = "1, the newest that this program reads",
                  .advice = "Use a newer Slotscope"});
   if (!read_attribute(root, "status", state) || state < 0 || state > 3)
     damaged(name, "status", std::to_string(state), "0 to 3");
@@ -85,7 +98,9 @@ void Trace::Impl::load(Progress* progress) {
 }
 
 void Trace::Impl::load_model() {
-  const auto text = [&](const char* name, std::string& value) { source.text(std::string("/model/") + name, value); };
+  const auto text = [&](const char* name, std::string& value) {
+    source.text(std::string("/model/") + name, value);
+  };
   text("config", model.config_json);
   text("family", model.family);
   text("flavour", model.flavour);
@@ -101,25 +116,35 @@ void Trace::Impl::load_model() {
 
 const DatasetInfo& Trace::Impl::info(int run, std::string_view dataset) const {
   if (run < 0 || size_t(run) >= runs.size())
-    throw Error({.file = source.name, .item = "run " + std::to_string(run), .found = std::to_string(runs.size()) + " runs"});
+    throw Error({.file = source.name,
+                 .item = "run " + std::to_string(run),
+                 .found = std::to_string(runs.size()) + " runs"});
   if (const DatasetInfo* found = runs[size_t(run)].find(dataset)) return *found;
-  throw Error({.file = source.name, .item = std::string(dataset), .found = "not in this trace",
+  throw Error({.file = source.name,
+               .item = std::string(dataset),
+               .found = "not in this trace",
                .advice = "Capture it with --capture " + std::string(dataset.substr(dataset.rfind('/') + 1))});
 }
 
 template <class T>
-std::vector<T> Trace::Impl::read(int run, std::string_view dataset, int64_t head, int64_t first, int64_t count,
-                                 Progress* progress) {
+std::vector<T> Trace::Impl::read(int run, std::string_view dataset, int64_t head, int64_t first,
+                                 int64_t count, Progress* progress) {
   const DatasetInfo& d = info(run, dataset);
   const std::string path_in_file = groups[size_t(run)] + "/" + d.path;
   const int64_t rows = d.shape.empty() ? 1 : d.shape[0];
   if (count < 0) count = rows - first;
   if (first < 0 || count < 0 || first > rows || count > rows - first)
-    throw Error({.file = source.name, .item = d.path, .found = "rows " + std::to_string(first) + " to " + std::to_string(first + count) + " asked for",
-                 .expected = "rows within 0 to " + std::to_string(rows)});
+    throw Error(
+        {.file = source.name,
+         .item = d.path,
+         .found = "rows " + std::to_string(first) + " to " + std::to_string(first + count) + " asked for",
+         .expected = "rows within 0 to " + std::to_string(rows)});
   if (head >= 0 && (d.shape.size() < 2 || head >= d.shape[1]))
-    throw Error({.file = source.name, .item = d.path, .found = "head " + std::to_string(head) + " asked for",
-                 .expected = d.shape.size() < 2 ? "a dataset with heads" : "heads 0 to " + std::to_string(d.shape[1] - 1)});
+    throw Error({.file = source.name,
+                 .item = d.path,
+                 .found = "head " + std::to_string(head) + " asked for",
+                 .expected = d.shape.size() < 2 ? "a dataset with heads"
+                                                : "heads 0 to " + std::to_string(d.shape[1] - 1)});
   int64_t row = 1;
   for (size_t i = head >= 0 ? 2 : 1; i < d.shape.size(); ++i) row *= d.shape[i];
   std::vector<T> values{std::vector<T>(size_t(count * row))};
@@ -129,10 +154,12 @@ std::vector<T> Trace::Impl::read(int run, std::string_view dataset, int64_t head
   const int64_t block = std::max<int64_t>(kBlockBytes / (row * 8) / chunk, 1) * chunk;
   if (progress) progress->begin_stage("reading " + d.path, count);
   for (int64_t at = first; at < first + count;) {
-    if (progress && progress->cancel_requested()) throw Error({.file = source.name, .item = d.path, .found = "cancelled"});
+    if (progress && progress->cancel_requested())
+      throw Error({.file = source.name, .item = d.path, .found = "cancelled"});
     const int64_t end = std::min(first + count, (at / block + 1) * block);
     const Hdf5Lock lock;
-    source.read(source.cached(path_in_file), path_in_file, at, end - at, head, values.data() + (at - first) * row);
+    source.read(source.cached(path_in_file), path_in_file, at, end - at, head,
+                values.data() + (at - first) * row);
     at = end;
     if (progress) progress->set(at - first);
   }
@@ -164,17 +191,21 @@ const ModelSpec& Trace::model() const { return impl_->model; }
 int Trace::run_count() const { return int(impl_->runs.size()); }
 const RunInfo& Trace::run(int i) const { return impl_->runs.at(size_t(i)); }
 
-std::vector<double> Trace::read(int run, std::string_view path, int64_t first, int64_t count, Progress* progress) const {
+std::vector<double> Trace::read(int run, std::string_view path, int64_t first, int64_t count,
+                                Progress* progress) const {
   return impl_->read<double>(run, path, -1, first, count, progress);
 }
 
 std::vector<double> Trace::read_head(int run, std::string_view path, int head, int64_t first, int64_t count,
                                      Progress* progress) const {
-  if (head < 0) throw Error({.file = impl_->source.name, .item = std::string(path), .found = "head " + std::to_string(head)});
+  if (head < 0)
+    throw Error(
+        {.file = impl_->source.name, .item = std::string(path), .found = "head " + std::to_string(head)});
   return impl_->read<double>(run, path, head, first, count, progress);
 }
 
-std::vector<int64_t> Trace::read_int(int run, std::string_view path, int64_t first, int64_t count, Progress* progress) const {
+std::vector<int64_t> Trace::read_int(int run, std::string_view path, int64_t first, int64_t count,
+                                     Progress* progress) const {
   return impl_->read<int64_t>(run, path, -1, first, count, progress);
 }
 
@@ -188,16 +219,24 @@ HeadRoutes Trace::routes(int run_index, int layer, int head, Progress* progress)
   Impl& m = *impl_;
   const std::string at = "layers/" + std::to_string(layer) + "/";
   if (run_index < 0 || run_index >= run_count())
-    throw Error({.file = m.source.name, .item = "run " + std::to_string(run_index), .found = std::to_string(run_count()) + " runs"});
+    throw Error({.file = m.source.name,
+                 .item = "run " + std::to_string(run_index),
+                 .found = std::to_string(run_count()) + " runs"});
   const RunInfo& run = m.runs[size_t(run_index)];
-  const auto spec = std::find_if(run.layers.begin(), run.layers.end(), [&](const LayerSpec& l) { return l.index == layer; });
+  const auto spec = std::find_if(run.layers.begin(), run.layers.end(),
+                                 [&](const LayerSpec& l) { return l.index == layer; });
   if (spec == run.layers.end())
-    throw Error({.file = m.source.name, .item = "layer " + std::to_string(layer), .found = "not in this trace"});
+    throw Error(
+        {.file = m.source.name, .item = "layer " + std::to_string(layer), .found = "not in this trace"});
   if (!has_routes(run_index, layer)) {
     if (!spec->route_kind.empty() && spec->route_kind != "sparse")
-      throw Error({.file = m.source.name, .item = "layer " + std::to_string(layer),
-                   .found = spec->family + " has no stored routes (route_kind " + spec->route_kind + "): its rule is r = 1 by position or for every slot"});
-    throw Error({.file = m.source.name, .item = "layer " + std::to_string(layer), .found = "its routes were not captured",
+      throw Error({.file = m.source.name,
+                   .item = "layer " + std::to_string(layer),
+                   .found = spec->family + " has no stored routes (route_kind " + spec->route_kind +
+                            "): its rule is r = 1 by position or for every slot"});
+    throw Error({.file = m.source.name,
+                 .item = "layer " + std::to_string(layer),
+                 .found = "its routes were not captured",
                  .advice = "Capture them with --capture route and include the layer in --layers"});
   }
   const DatasetInfo& index = *run.find(at + "route_index");
@@ -214,23 +253,27 @@ HeadRoutes Trace::routes(int run_index, int layer, int head, Progress* progress)
   if (run.find(at + "token")) {
     routes.token = m.read<int64_t>(run_index, at + "token", -1, 0, -1, nullptr);
     if (int64_t(routes.token.size()) < routes.rows)
-      damaged(m.source.name, at + "token", std::to_string(routes.token.size()) + " rows", std::to_string(routes.rows));
+      damaged(m.source.name, at + "token", std::to_string(routes.token.size()) + " rows",
+              std::to_string(routes.rows));
     routes.token.resize(size_t(routes.rows));
   } else if (routes.rows != run.tokens) {
-    damaged(m.source.name, at + "route_index", std::to_string(routes.rows) + " rows", std::to_string(run.tokens) + " tokens");
+    damaged(m.source.name, at + "route_index", std::to_string(routes.rows) + " rows",
+            std::to_string(run.tokens) + " tokens");
   }
   const int64_t place = head_place(*spec, head, m.source.name);
   const auto raw = m.read<int64_t>(run_index, at + "route_index", place, 0, -1, progress);
   routes.index.reserve(raw.size());
   for (int64_t i : raw) {
     if (i < 0 || i >= spec->slots)
-      damaged(m.source.name, at + "route_index", "slot " + std::to_string(i), "slots 0 to " + std::to_string(spec->slots - 1));
+      damaged(m.source.name, at + "route_index", "slot " + std::to_string(i),
+              "slots 0 to " + std::to_string(spec->slots - 1));
     routes.index.push_back(uint32_t(i));
   }
   routes.weight = m.read<double>(run_index, at + "route_weight", place, 0, -1, progress);
   if (const DatasetInfo* decay = run.find(at + "log_decay")) {
     routes.per_slot_decay = decay->shape.size() == 3;
-    if (decay->shape.size() < 2 || decay->shape[0] != routes.rows || (routes.per_slot_decay && decay->shape[2] != routes.top_k))
+    if (decay->shape.size() < 2 || decay->shape[0] != routes.rows ||
+        (routes.per_slot_decay && decay->shape[2] != routes.top_k))
       damaged(m.source.name, at + "log_decay", "another shape than route_index", "[T,H_r] or [T,H_r,K]");
     routes.log_decay = m.read<double>(run_index, at + "log_decay", place, 0, -1, progress);
   }
@@ -242,7 +285,8 @@ HeadRoutes Trace::routes(int run_index, int layer, int head, Progress* progress)
     for (int64_t row = 0; row < routes.rows; ++row)
       for (int k = 0; k < routes.top_k; ++k) {
         const size_t i = size_t(row * routes.top_k + k);
-        routes.strength[i] = -std::expm1(routes.decay(row, k) * routes.weight[i]);  // 1 - exp(a r), exact for small a r
+        routes.strength[i] =
+            -std::expm1(routes.decay(row, k) * routes.weight[i]);  // 1 - exp(a r), exact for small a r
       }
   }
   return routes;
@@ -258,17 +302,20 @@ std::vector<std::vector<uint32_t>> Trace::counters(int run, int layer, std::stri
   for (size_t at = 0; columns > 0 && at + columns <= values.size(); at += columns) {
     counters.emplace_back();
     for (size_t i = at; i < at + columns; ++i) {
-      if (values[i] < 0 || values[i] > int64_t(UINT32_MAX)) damaged(impl_->source.name, path, "a count of " + std::to_string(values[i]));
+      if (values[i] < 0 || values[i] > int64_t(UINT32_MAX))
+        damaged(impl_->source.name, path, "a count of " + std::to_string(values[i]));
       counters.back().push_back(uint32_t(values[i]));
     }
   }
   const auto& layers = impl_->runs[size_t(run)].layers;
-  const auto spec = std::find_if(layers.begin(), layers.end(), [&](const LayerSpec& l) { return l.index == layer; });
+  const auto spec =
+      std::find_if(layers.begin(), layers.end(), [&](const LayerSpec& l) { return l.index == layer; });
   const auto* captured = spec == layers.end() ? nullptr : captured_heads(*spec);
   if (!captured || info.shape.size() != 2) return counters;
   std::vector<std::vector<uint32_t>> placed(size_t(std::clamp<int64_t>(spec->route_heads, 0, 1 << 20)));
   for (size_t i = 0; i < counters.size() && i < captured->size(); ++i)
-    if ((*captured)[i] >= 0 && size_t((*captured)[i]) < placed.size()) placed[size_t((*captured)[i])] = std::move(counters[i]);
+    if ((*captured)[i] >= 0 && size_t((*captured)[i]) < placed.size())
+      placed[size_t((*captured)[i])] = std::move(counters[i]);
   return placed;
 }
 

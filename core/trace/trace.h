@@ -1,6 +1,7 @@
-// Reading a trace file (format "slotscope-trace" version 1; spec: architecture; resources/trace-format.md). Opens read-only and
-// without a lock; a file whose writer died is opened to its last flushed chunk. Needs no model and no LibTorch.
-// All calls are serialised inside (one HDF5 user at a time); long reads take a Progress for stage and cancel.
+// Reading a trace file (format "slotscope-trace" version 1; spec: architecture; resources/trace-format.md).
+// Opens read-only and without a lock; a file whose writer died is opened to its last flushed chunk. Needs no
+// model and no LibTorch. All calls are serialised inside (one HDF5 user at a time); long reads take a
+// Progress for stage and cancel.
 #pragma once
 
 #include <filesystem>
@@ -25,14 +26,14 @@ struct DatasetInfo {
 // Everything about one run but the layer data: loaded when the trace opens.
 struct RunInfo {
   std::string name;
-  int64_t tokens = 0;         // T: tokens fed (tokens_done)
-  int64_t planned_tokens = 0; // for "ends at token 3072 of 8192"; = tokens when unknown
-  int64_t prompt_tokens = 0;  // P
+  int64_t tokens = 0;          // T: tokens fed (tokens_done)
+  int64_t planned_tokens = 0;  // for "ends at token 3072 of 8192"; = tokens when unknown
+  int64_t prompt_tokens = 0;   // P
   std::vector<int32_t> ids;
   std::vector<int64_t> position;
-  std::vector<uint8_t> roles;    // 0 other, 1 retrieval
+  std::vector<uint8_t> roles;  // 0 other, 1 retrieval
   std::vector<uint8_t> special;
-  std::vector<uint8_t> bytes;    // decoded bytes of all tokens
+  std::vector<uint8_t> bytes;         // decoded bytes of all tokens
   std::vector<int64_t> byte_offsets;  // [T+1]
   bool has_text = false;
   std::string text;
@@ -41,11 +42,11 @@ struct RunInfo {
   bool has_answer = false;
   std::string answer;
   std::optional<bool> exact;
-  std::vector<int32_t> output_ids;         // [G] generated tokens, the last sampled one included
+  std::vector<int32_t> output_ids;  // [G] generated tokens, the last sampled one included
   std::string output_text;
-  int64_t candidates = 0;                  // C
-  std::vector<int32_t> top_ids;            // [G,C]
-  std::vector<double> top_logprob;         // [G,C]
+  int64_t candidates = 0;           // C
+  std::vector<int32_t> top_ids;     // [G,C]
+  std::vector<double> top_logprob;  // [G,C]
   Attributes attributes;
   std::vector<LayerSpec> layers;
   std::vector<DatasetInfo> datasets;
@@ -57,7 +58,8 @@ struct RunInfo {
 
 class Trace {
  public:
-  // Throws Error: not HDF5, not a trace, newer major version (by number), damaged (names `slotscope-cli repair`).
+  // Throws Error: not HDF5, not a trace, newer major version (by number), damaged (names `slotscope-cli
+  // repair`).
   static std::shared_ptr<Trace> open(const std::filesystem::path& file, Progress* progress = nullptr);
   ~Trace();
 
@@ -70,22 +72,23 @@ class Trace {
   int run_count() const;
   const RunInfo& run(int i) const;
 
-  // Rows [first, first+count) of a dataset along its first axis, converted; count < 0: all. Row-major. Throws Error for an
-  // unknown path, rows outside the dataset, damaged data and a cancel ("cancelled").
+  // Rows [first, first+count) of a dataset along its first axis, converted; count < 0: all. Row-major. Throws
+  // Error for an unknown path, rows outside the dataset, damaged data and a cancel ("cancelled").
   std::vector<double> read(int run, std::string_view path, int64_t first = 0, int64_t count = -1,
                            Progress* progress = nullptr) const;
   // As above, restricted to index `head` of the second axis (axis 1).
-  std::vector<double> read_head(int run, std::string_view path, int head, int64_t first = 0, int64_t count = -1,
-                                Progress* progress = nullptr) const;
+  std::vector<double> read_head(int run, std::string_view path, int head, int64_t first = 0,
+                                int64_t count = -1, Progress* progress = nullptr) const;
   std::vector<int64_t> read_int(int run, std::string_view path, int64_t first = 0, int64_t count = -1,
                                 Progress* progress = nullptr) const;
 
   bool has_routes(int run, int layer) const;
-  // Sparse routes of one head (0..H_r-1, its own index even when --heads captured fewer) with decay and strength when
-  // captured. Throws Error when the layer has none (says why).
+  // Sparse routes of one head (0..H_r-1, its own index even when --heads captured fewer) with decay and
+  // strength when captured. Throws Error when the layer has none (says why).
   HeadRoutes routes(int run, int layer, int head, Progress* progress = nullptr) const;
-  // Counters over all tokens: [H_r][M], empty rows for heads that --heads left out (ties: [1][captured heads]). Empty when
-  // not captured, or when the writer died before it stored them for the tokens that the file holds.
+  // Counters over all tokens: [H_r][M], empty rows for heads that --heads left out (ties: [1][captured
+  // heads]). Empty when not captured, or when the writer died before it stored them for the tokens that the
+  // file holds.
   std::vector<std::vector<uint32_t>> counters(int run, int layer, std::string_view field) const;
 
  private:

@@ -31,16 +31,16 @@ class TraceFile {
  private:
   struct Column {
     DatasetSpec spec;
-    std::string path;              // whole path in the file
+    std::string path;  // whole path in the file
     int64_t row_bytes = 0;
-    std::vector<int64_t> chunk;    // growing only
-    std::vector<std::byte> buffer; // rows that do not fill a chunk yet
+    std::vector<int64_t> chunk;     // growing only
+    std::vector<std::byte> buffer;  // rows that do not fill a chunk yet
     int64_t handed = 0, stored = 0;
     Handle dataset;
   };
   struct Mark {
     int64_t tokens;
-    std::vector<int64_t> rows;     // handed over per dataset when these tokens were done
+    std::vector<int64_t> rows;  // handed over per dataset when these tokens were done
   };
   struct Run {
     std::string path;
@@ -59,7 +59,7 @@ class TraceFile {
   void advance(Run& run);
   void put_tokens_done(Run& run, int64_t n);
   void flush(const char* what);
-  void flush_rest();
+  void flush_rest(Run& run);
   void remember_superblock();
   void restore_superblock();
 
@@ -67,9 +67,10 @@ class TraceFile {
   std::string name_;
   WriterOptions options_;
   bool swmr_;
+  int current_ = 0;  // the run whose rows are coming
   hid_t file_ = -1;
   std::string superblock_;  // as SWMR write began
-  std::deque<Run> runs_;  // grows without moving its columns
+  std::deque<Run> runs_;    // grows without moving its columns
 };
 
 }  // namespace slotscope::trace

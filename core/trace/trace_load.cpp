@@ -45,7 +45,8 @@ std::vector<std::pair<int, std::string>> numbered(const std::vector<std::string>
   for (const std::string& name : names) {
     int index = 0;
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), index);
-    if (error == std::errc() && end == name.data() + name.size() && index >= 0) list.emplace_back(index, name);
+    if (error == std::errc() && end == name.data() + name.size() && index >= 0)
+      list.emplace_back(index, name);
   }
   std::sort(list.begin(), list.end());
   return list;
@@ -80,8 +81,10 @@ RunInfo Loader::load() {
   read_attribute(group, "name", run_.name);
   read_attribute(group, "prompt_tokens", run_.prompt_tokens);
   if (!read_attribute(group, "tokens_done", run_.tokens)) run_.tokens = state_.only_run ? state_.tokens : -1;
-  if (run_.tokens < 0) damaged(source_.name, group_, "tokens_done is " + std::to_string(run_.tokens), "a number of tokens");
-  if (run_.prompt_tokens < 0) damaged(source_.name, group_, "prompt_tokens is " + std::to_string(run_.prompt_tokens));
+  if (run_.tokens < 0)
+    damaged(source_.name, group_, "tokens_done is " + std::to_string(run_.tokens), "a number of tokens");
+  if (run_.prompt_tokens < 0)
+    damaged(source_.name, group_, "prompt_tokens is " + std::to_string(run_.prompt_tokens));
   read_attribute(group, "planned_tokens", run_.planned_tokens);
   run_.planned_tokens = std::max(run_.planned_tokens, run_.tokens);
   tokens();
@@ -97,14 +100,16 @@ void Loader::tokens() {
   const int64_t t = run_.tokens;
   const auto whole = [&](const char* name, size_t got, int64_t expected) {
     if (got != 0 && int64_t(got) != expected)
-      damaged(source_.name, at + name, std::to_string(got) + " rows", std::to_string(expected) + " rows for tokens_done = " + std::to_string(t));
+      damaged(source_.name, at + name, std::to_string(got) + " rows",
+              std::to_string(expected) + " rows for tokens_done = " + std::to_string(t));
   };
   run_.ids = source_.column<int32_t>(at + "ids", t);
   run_.position = source_.column<int64_t>(at + "position", t);
   run_.roles = source_.column<uint8_t>(at + "roles", t);
   run_.special = source_.column<uint8_t>(at + "special", t);
   whole("ids", run_.ids.size(), t);
-  if (t > 0 && run_.ids.empty()) damaged(source_.name, at + "ids", "no tokens", std::to_string(t) + " tokens");
+  if (t > 0 && run_.ids.empty())
+    damaged(source_.name, at + "ids", "no tokens", std::to_string(t) + " tokens");
   whole("position", run_.position.size(), t);
   whole("roles", run_.roles.size(), t);
   whole("special", run_.special.size(), t);
@@ -133,7 +138,8 @@ void Loader::prompt() {
   if (!run_.has_answer) return;
   const Handle dataset(H5Dopen2(source_.file, (at + "answer").c_str(), H5P_DEFAULT));
   int64_t exact = 255;
-  if (dataset && read_attribute(dataset, "exact", exact) && (exact == 0 || exact == 1)) run_.exact = exact == 1;
+  if (dataset && read_attribute(dataset, "exact", exact) && (exact == 0 || exact == 1))
+    run_.exact = exact == 1;
 }
 
 void Loader::output() {
@@ -144,7 +150,8 @@ void Loader::output() {
   const int64_t steps = int64_t(run_.output_ids.size());
   if (!source_.exists(at + "top_ids")) return;
   const Numbers top = source_.numbers(at + "top_ids");
-  if (top.shape.size() != 2) damaged(source_.name, at + "top_ids", std::to_string(top.shape.size()) + " axes", "G,C");
+  if (top.shape.size() != 2)
+    damaged(source_.name, at + "top_ids", std::to_string(top.shape.size()) + " axes", "G,C");
   run_.candidates = top.shape[1];
   run_.top_ids = source_.column<int32_t>(at + "top_ids", steps);
   run_.top_logprob = source_.column<double>(at + "top_logprob", steps);
@@ -169,8 +176,8 @@ void Loader::layers() {
     read_attribute(group, "slots", layer.slots);
     read_attribute(group, "top_k", layer.top_k);
     for (auto& item : read_attributes(group))
-      if (item.first != "family" && item.first != "route_kind" && item.first != "heads" && item.first != "route_heads" &&
-          item.first != "slots" && item.first != "top_k")
+      if (item.first != "family" && item.first != "route_kind" && item.first != "heads" &&
+          item.first != "route_heads" && item.first != "slots" && item.first != "top_k")
         layer.attributes.push_back(std::move(item));
     run_.layers.push_back(std::move(layer));
   }
@@ -193,12 +200,13 @@ void Loader::add_dataset(const std::string& relative) {
     if (!dataset) damaged(source_.name, whole, "cannot open the dataset (" + hdf5_message() + ")");
     const Handle type(H5Dget_type(dataset));
     const H5T_class_t kind = H5Tget_class(type);
-    if (kind != H5T_INTEGER && kind != H5T_FLOAT && kind != H5T_ENUM) return;  // texts and spans are loaded above
+    if (kind != H5T_INTEGER && kind != H5T_FLOAT && kind != H5T_ENUM)
+      return;  // texts and spans are loaded above
     read_attribute(dataset, "axes", info.axes);
     read_attribute(dataset, "description", info.description);
     int64_t covered = 0;
-    // A fixed dataset (counters) that its writer did not live to store holds zeros, or counts other tokens than the file holds:
-    // neither may pass for numbers.
+    // A fixed dataset (counters) that its writer did not live to store holds zeros, or counts other tokens
+    // than the file holds: neither may pass for numbers.
     if (read_attribute(dataset, "tokens_covered", covered) &&
         (covered < 0 || (state_.status != Status::complete && covered != run_.tokens)))
       return;
@@ -224,7 +232,9 @@ int64_t Loader::done_of(const std::string& path) {
 // Rows that belong to tokens < tokens_done: nothing past it is ever read.
 int64_t Loader::limit(const std::string& relative, const std::string& axis, int64_t rows) {
   const std::string folder = group_ + "/" + relative.substr(0, relative.rfind('/') + 1);
-  const auto by = [&](const char* list) { return source_.exists(folder + list) ? std::min(rows, done_of(folder + list)) : rows; };
+  const auto by = [&](const char* list) {
+    return source_.exists(folder + list) ? std::min(rows, done_of(folder + list)) : rows;
+  };
   const std::string name = last_part(relative);
   if (name == "token" || name.ends_with("_token")) return std::min(rows, done_of(group_ + "/" + relative));
   if (axis == "T_c" && source_.exists(folder + name + "_token")) return by((name + "_token").c_str());
@@ -244,8 +254,10 @@ RunInfo load_run(const Source& source, const std::string& group, const FileState
 
 std::vector<std::string> run_groups(const Source& source) {
   std::vector<std::string> names;
-  if (!source.exists("/runs")) damaged(source.name, "/runs", "there is no such group", "the runs of the trace");
-  for (const auto& item : numbered(list_group(source, "/runs").groups)) names.push_back("/runs/" + item.second);
+  if (!source.exists("/runs"))
+    damaged(source.name, "/runs", "there is no such group", "the runs of the trace");
+  for (const auto& item : numbered(list_group(source, "/runs").groups))
+    names.push_back("/runs/" + item.second);
   return names;
 }
 

@@ -26,7 +26,8 @@ std::string kind_of(std::string_view head) {
   if (head.substr(0, 2) == "PK") return "a zip archive";
   if (head.substr(0, 7) == "version") return "perhaps a Git LFS pointer (run git lfs pull)";
   if (head[0] == '<') return "perhaps a web page (a failed download)";
-  if (head.size() > 8 && head[8] == '{') return "perhaps a safetensors file (open its folder as a checkpoint)";
+  if (head.size() > 8 && head[8] == '{')
+    return "perhaps a safetensors file (open its folder as a checkpoint)";
   return "something else";
 }
 
@@ -39,7 +40,8 @@ struct Head {
 Head look_at_head(const std::string& name) {
   const int descriptor = ::open(name.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0)
-    throw Error({.file = name, .found = std::string("cannot open the file: ") + std::strerror(errno),
+    throw Error({.file = name,
+                 .found = std::string("cannot open the file: ") + std::strerror(errno),
                  .expected = errno == ENOENT ? "an existing file" : "a file that may be read"});
   struct stat info {};
   fstat(descriptor, &info);
@@ -51,7 +53,8 @@ Head look_at_head(const std::string& name) {
     // A user block moves the signature to 512, 1024, 2048, ...
     for (int64_t at = 0; !found && at < info.st_size; at = at == 0 ? 512 : at * 2) {
       std::array<char, 12> word{};
-      found = pread(descriptor, word.data(), word.size(), at) >= 8 && std::string_view(word.data(), 8) == kSignature;
+      found = pread(descriptor, word.data(), word.size(), at) >= 8 &&
+              std::string_view(word.data(), 8) == kSignature;
       const int version = word[8], flags = word[11];
       whole = found && info.st_size >= at + (version < 2 ? 96 : 48);
       swmr = version >= 3 && (flags & 4) != 0;
@@ -60,14 +63,17 @@ Head look_at_head(const std::string& name) {
   close(descriptor);
   if (S_ISDIR(info.st_mode))
     throw Error({.file = name, .found = "this is a folder", .expected = "a trace file (.h5)"});
-  if (!S_ISREG(info.st_mode)) throw Error({.file = name, .found = "no regular file", .expected = "a trace file (.h5)"});
+  if (!S_ISREG(info.st_mode))
+    throw Error({.file = name, .found = "no regular file", .expected = "a trace file (.h5)"});
   if (!found)
     throw Error({.file = name,
                  .found = "not an HDF5 file: " + std::to_string(info.st_size) + " bytes, " +
                           kind_of(std::string_view(head.data(), size_t(got))),
                  .expected = "a trace written by Slotscope"});
   if (!whole)
-    throw Error({.file = name, .found = "damaged or cut off: only " + std::to_string(info.st_size) + " bytes", .expected = "a whole file",
+    throw Error({.file = name,
+                 .found = "damaged or cut off: only " + std::to_string(info.st_size) + " bytes",
+                 .expected = "a whole file",
                  .advice = "Copy it again from where it came, or capture again"});
   return {info.st_size, swmr};
 }
@@ -79,8 +85,8 @@ T little_endian(const char* at) {
   return value;
 }
 
-// Walks one global heap collection (16 bytes of head: "GCOL", version 1, size; then objects: index u16, count u16, 4 unused,
-// size u64, data padded to 8; index 0 = the free rest).
+// Walks one global heap collection (16 bytes of head: "GCOL", version 1, size; then objects: index u16, count
+// u16, 4 unused, size u64, data padded to 8; index 0 = the free rest).
 bool heap_is_sound(const char* heap, uint64_t length) {
   uint64_t at = 16;
   while (length - at >= 16) {
@@ -94,8 +100,9 @@ bool heap_is_sound(const char* heap, uint64_t length) {
   return true;
 }
 
-// Variable-length strings lie in heaps without a checksum, and HDF5 1.10 copies as many bytes as a damaged size says. Our
-// writer has all of them near the start of the file (text comes before the growing data), so they can be looked at beforehand.
+// Variable-length strings lie in heaps without a checksum, and HDF5 1.10 copies as many bytes as a damaged
+// size says. Our writer has all of them near the start of the file (text comes before the growing data), so
+// they can be looked at beforehand.
 void check_string_heaps(const std::string& name, int64_t file_size) {
   constexpr int64_t kLook = int64_t(16) << 20;
   constexpr std::string_view kHeap{"GCOL\1\0\0\0", 8};
@@ -116,8 +123,12 @@ void check_string_heaps(const std::string& name, int64_t file_size) {
 
 }  // namespace
 
-void damaged(const std::string& file, const std::string& item, const std::string& found, const std::string& expected) {
-  throw Error({.file = file, .item = item, .found = "damaged: " + found, .expected = expected,
+void damaged(const std::string& file, const std::string& item, const std::string& found,
+             const std::string& expected) {
+  throw Error({.file = file,
+               .item = item,
+               .found = "damaged: " + found,
+               .expected = expected,
                .advice = "Copy what is readable with `slotscope-cli repair`, or capture again"});
 }
 
@@ -147,7 +158,9 @@ void Source::open(const std::filesystem::path& path) {
   const std::string reason = hdf5_message();
   if (head.swmr) file = H5Fopen(name.c_str(), H5F_ACC_RDONLY | H5F_ACC_SWMR_READ, access);
   if (file < 0)
-    throw Error({.file = name, .found = "damaged or cut off: HDF5 cannot open it (" + reason + ")", .expected = "a whole file",
+    throw Error({.file = name,
+                 .found = "damaged or cut off: HDF5 cannot open it (" + reason + ")",
+                 .expected = "a whole file",
                  .advice = "Copy it again from where it came, or capture again"});
   swmr = true;
 }
@@ -173,11 +186,13 @@ Numbers Source::numbers(const std::string& path) const {
     if (rank < 0 || rank > H5S_MAX_RANK) damaged(name, path, "has no shape");
     std::vector<hsize_t> dims(size_t(rank) + 1), chunk(size_t(rank) + 1);
     if (rank > 0) H5Sget_simple_extent_dims(space, dims.data(), nullptr);
-    const bool chunked = H5Pget_layout(properties) == H5D_CHUNKED && H5Pget_chunk(properties, rank, chunk.data()) == rank;
+    const bool chunked =
+        H5Pget_layout(properties) == H5D_CHUNKED && H5Pget_chunk(properties, rank, chunk.data()) == rank;
     const unsigned __int128 limit = (unsigned __int128)(file_size)*kLargestRatio + kSlack;
     unsigned __int128 bytes = H5Tget_size(type), chunk_bytes = bytes;
     for (int i = 0; i < rank; ++i) {
-      if (dims[size_t(i)] > hsize_t(1) << 60) damaged(name, path, "a size of " + std::to_string(dims[size_t(i)]));
+      if (dims[size_t(i)] > hsize_t(1) << 60)
+        damaged(name, path, "a size of " + std::to_string(dims[size_t(i)]));
       data.shape.push_back(int64_t(dims[size_t(i)]));
       bytes *= dims[size_t(i)];
       if (chunked) {
@@ -185,12 +200,14 @@ Numbers Source::numbers(const std::string& path) const {
         chunk_bytes *= chunk[size_t(i)];
       }
       if (bytes > limit || chunk_bytes > limit)
-        damaged(name, path, "its sizes need more bytes than a file of " + std::to_string(file_size) + " bytes can hold");
+        damaged(name, path,
+                "its sizes need more bytes than a file of " + std::to_string(file_size) + " bytes can hold");
     }
   }
   const Handle access(H5Pcreate(H5P_DATASET_ACCESS));
   if (!data.chunk.empty()) {
-    // The cache must hold every chunk that one row touches, or reading row by row unpacks each chunk again for every row.
+    // The cache must hold every chunk that one row touches, or reading row by row unpacks each chunk again
+    // for every row.
     int64_t bytes = int64_t(element_size(data.type)) * data.chunk[0], count = 1;
     for (size_t i = 1; i < data.shape.size(); ++i) {
       const int64_t n = (data.shape[i] + data.chunk[i] - 1) / data.chunk[i];
@@ -217,8 +234,8 @@ const Numbers& Source::cached(const std::string& path) {
   return cache_.front().second;
 }
 
-void Source::read_raw(const Numbers& data, const std::string& path, int64_t first, int64_t count, int64_t head,
-                      hid_t memory, void* out) const {
+void Source::read_raw(const Numbers& data, const std::string& path, int64_t first, int64_t count,
+                      int64_t head, hid_t memory, void* out) const {
   if (data.shape.empty()) {
     if (H5Dread(data.id, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, out) < 0)
       damaged(name, path, "cannot read the value (" + hdf5_message() + ")");
@@ -233,10 +250,12 @@ void Source::read_raw(const Numbers& data, const std::string& path, int64_t firs
   }
   const Handle space(H5Dget_space(data.id));
   const Handle target(H5Screate_simple(int(extent.size()), extent.data(), nullptr));
-  if (!space || !target || H5Sselect_hyperslab(space, H5S_SELECT_SET, start.data(), nullptr, extent.data(), nullptr) < 0 ||
+  if (!space || !target ||
+      H5Sselect_hyperslab(space, H5S_SELECT_SET, start.data(), nullptr, extent.data(), nullptr) < 0 ||
       H5Dread(data.id, memory, target, space, H5P_DEFAULT, out) < 0)
-    damaged(name, path, "cannot read rows " + std::to_string(first) + " to " + std::to_string(first + count) + " (" +
-                            hdf5_message() + ")");
+    damaged(name, path,
+            "cannot read rows " + std::to_string(first) + " to " + std::to_string(first + count) + " (" +
+                hdf5_message() + ")");
 }
 
 void Source::read(const Numbers& data, const std::string& path, int64_t first, int64_t count, int64_t head,
@@ -255,7 +274,8 @@ void Source::read(const Numbers& data, const std::string& path, int64_t first, i
   read_raw(data, path, first, count, head, H5T_NATIVE_INT64, out);
 }
 
-void Source::read_bytes(const Numbers& data, const std::string& path, int64_t first, int64_t count, void* out) const {
+void Source::read_bytes(const Numbers& data, const std::string& path, int64_t first, int64_t count,
+                        void* out) const {
   if (count * data.row_elements() == 0) return;
   const Hdf5Lock lock;
   const Handle type = element_type(data.type);
@@ -291,7 +311,8 @@ bool Source::text(const std::string& path, std::string& value) const {
     return true;
   }
   const Handle dataset(H5Dopen2(file, path.c_str(), H5P_DEFAULT));
-  if (!dataset || !read_string(dataset, value)) damaged(name, path, "cannot read the text (" + hdf5_message() + ")");
+  if (!dataset || !read_string(dataset, value))
+    damaged(name, path, "cannot read the text (" + hdf5_message() + ")");
   return true;
 }
 

@@ -31,10 +31,13 @@ class Source {
   // Throws Error for a dataset that is none of numbers or whose sizes the file cannot hold.
   Numbers numbers(const std::string& path) const;
   // Rows [first, first+count) of `data`, all of the other axes or (head >= 0) only index `head` of axis 1.
-  void read(const Numbers& data, const std::string& path, int64_t first, int64_t count, int64_t head, double* out) const;
-  void read(const Numbers& data, const std::string& path, int64_t first, int64_t count, int64_t head, int64_t* out) const;
+  void read(const Numbers& data, const std::string& path, int64_t first, int64_t count, int64_t head,
+            double* out) const;
+  void read(const Numbers& data, const std::string& path, int64_t first, int64_t count, int64_t head,
+            int64_t* out) const;
   // As stored (little endian of data.type).
-  void read_bytes(const Numbers& data, const std::string& path, int64_t first, int64_t count, void* out) const;
+  void read_bytes(const Numbers& data, const std::string& path, int64_t first, int64_t count,
+                  void* out) const;
   // Up to `limit` rows (< 0: all) as T; empty when the dataset is absent.
   template <class T>
   std::vector<T> column(const std::string& path, int64_t limit) const;
@@ -49,15 +52,15 @@ class Source {
   bool swmr = false;  // the writer did not close the file: it died, or is still at work
 
  private:
-  void read_raw(const Numbers& data, const std::string& path, int64_t first, int64_t count, int64_t head, hid_t memory,
-                void* out) const;
+  void read_raw(const Numbers& data, const std::string& path, int64_t first, int64_t count, int64_t head,
+                hid_t memory, void* out) const;
   std::list<std::pair<std::string, Numbers>> cache_;
 };
 
 // What the root group says.
 struct FileState {
   Status status = Status::partial;
-  int64_t tokens = -1;   // tokens_done over all runs, -1: missing
+  int64_t tokens = -1;  // tokens_done over all runs, -1: missing
   bool only_run = true;
 };
 

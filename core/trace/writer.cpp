@@ -33,19 +33,26 @@ void check_out(const fs::path& out, const fs::path& part, bool force) {
   std::error_code ignored;
   const fs::path folder = out.has_parent_path() ? out.parent_path() : fs::path(".");
   if (out.filename().empty() || fs::is_directory(out, ignored))
-    throw Error({.file = out.string(), .found = "this is a folder", .expected = "the name of a file to write",
+    throw Error({.file = out.string(),
+                 .found = "this is a folder",
+                 .expected = "the name of a file to write",
                  .advice = "Add a file name, such as " + (out / "trace.h5").string()});
   if (!fs::is_directory(folder, ignored))
-    throw Error({.file = out.string(), .found = "the folder " + folder.string() + " does not exist",
+    throw Error({.file = out.string(),
+                 .found = "the folder " + folder.string() + " does not exist",
                  .advice = "Create it or choose another --out"});
   if (access(folder.c_str(), W_OK | X_OK) != 0)
-    throw Error({.file = out.string(), .found = "the folder " + folder.string() + " may not be written: " + std::strerror(errno),
+    throw Error({.file = out.string(),
+                 .found = "the folder " + folder.string() + " may not be written: " + std::strerror(errno),
                  .advice = "Choose another place with --out"});
   if (!force && fs::exists(fs::symlink_status(out, ignored)))
-    throw Error({.file = out.string(), .found = "the file exists already",
+    throw Error({.file = out.string(),
+                 .found = "the file exists already",
                  .advice = "Choose another --out, or replace it with --force"});
   if (fs::is_directory(part, ignored))
-    throw Error({.file = part.string(), .found = "this is a folder", .expected = "room for the file while it is written",
+    throw Error({.file = part.string(),
+                 .found = "this is a folder",
+                 .expected = "room for the file while it is written",
                  .advice = "Choose another --out"});
 }
 
@@ -80,11 +87,16 @@ struct Hdf5Sink::Impl {
 void Hdf5Sink::Impl::perform(Job& job) {
   const Hdf5Lock hdf5;
   switch (job.kind) {
-    case Job::Kind::append: return file->append(job.run, job.dataset, job.count, job.data);
-    case Job::Kind::write: return file->write(job.run, job.dataset, job.data);
-    case Job::Kind::tokens: return file->tokens_done(job.run, job.count);
-    case Job::Kind::spans: return file->set_spans(job.run, job.spans);
-    case Job::Kind::exact: return file->set_exact(job.run, job.count != 0);
+    case Job::Kind::append:
+      return file->append(job.run, job.dataset, job.count, job.data);
+    case Job::Kind::write:
+      return file->write(job.run, job.dataset, job.data);
+    case Job::Kind::tokens:
+      return file->tokens_done(job.run, job.count);
+    case Job::Kind::spans:
+      return file->set_spans(job.run, job.spans);
+    case Job::Kind::exact:
+      return file->set_exact(job.run, job.count != 0);
   }
 }
 
@@ -98,7 +110,8 @@ void Hdf5Sink::Impl::loop() {
     const bool broken = error != nullptr;
     guard.unlock();
     std::exception_ptr met;
-    if (!broken) {  // after an error the rest is only thrown away, so that a blocked caller wakes up and hears of it
+    if (!broken) {  // after an error the rest is only thrown away, so that a blocked caller wakes up and
+                    // hears of it
       try {
         perform(job);
       } catch (...) {
@@ -135,8 +148,10 @@ void Hdf5Sink::Impl::join() {
 }
 
 const DatasetSpec& Hdf5Sink::Impl::spec(int run, int dataset) const {
-  if (run < 0 || size_t(run) >= runs.size() || dataset < 0 || size_t(dataset) >= runs[size_t(run)].datasets.size())
-    throw Error({.file = part.string(), .item = "run " + std::to_string(run) + ", dataset " + std::to_string(dataset),
+  if (run < 0 || size_t(run) >= runs.size() || dataset < 0 ||
+      size_t(dataset) >= runs[size_t(run)].datasets.size())
+    throw Error({.file = part.string(),
+                 .item = "run " + std::to_string(run) + ", dataset " + std::to_string(dataset),
                  .found = "not announced to begin()"});
   return runs[size_t(run)].datasets[size_t(dataset)];
 }
@@ -153,9 +168,11 @@ void Hdf5Sink::Impl::close(Status status) {
   }
   if (!error) {
     if (const int failure = sync_path(part, false))
-      error = std::make_exception_ptr(failure == ENOSPC || failure == EDQUOT
-                                          ? disk_full(part.string(), std::strerror(failure))
-                                          : Error({.file = part.string(), .found = std::string("cannot sync: ") + std::strerror(failure)}));
+      error = std::make_exception_ptr(
+          failure == ENOSPC || failure == EDQUOT
+              ? disk_full(part.string(), std::strerror(failure))
+              : Error(
+                    {.file = part.string(), .found = std::string("cannot sync: ") + std::strerror(failure)}));
   }
 }
 
@@ -169,15 +186,18 @@ Hdf5Sink::Hdf5Sink(fs::path out, WriterOptions options) : impl_(std::make_unique
   m.lock = std::make_unique<FileLock>(m.part, m.warnings);
   struct stat info {};
   if (!m.options.force && fstat(m.lock->descriptor(), &info) == 0 && info.st_size > 0)
-    throw Error({.file = m.part.string(), .found = "left over from an interrupted run",
-                 .advice = "Keep its tokens with `slotscope-cli repair " + m.part.string() + "`, or replace it with --force"});
+    throw Error({.file = m.part.string(),
+                 .found = "left over from an interrupted run",
+                 .advice = "Keep its tokens with `slotscope-cli repair " + m.part.string() +
+                           "`, or replace it with --force"});
   const fs::path folder = m.out.has_parent_path() ? m.out.parent_path() : fs::path(".");
   const std::string network = network_file_system(folder);
   m.swmr = m.options.swmr == WriterOptions::Swmr::automatic && network.empty();
   if (!network.empty())
-    m.warnings.push_back(m.out.string() + ": on a network file system (" + network +
-                         "), so the file is written in plain mode: it can be read only when the run has ended, and a crash "
-                         "may lose it");
+    m.warnings.push_back(
+        m.out.string() + ": on a network file system (" + network +
+        "), so the file is written in plain mode: it can be read only when the run has ended, and a crash "
+        "may lose it");
 }
 
 Hdf5Sink::~Hdf5Sink() {
@@ -196,6 +216,7 @@ void Hdf5Sink::begin(const ModelSpec& model, const std::vector<RunSpec>& runs) {
     const Hdf5Lock hdf5;
     m.file->create(model, runs);
   }
+  if (m.swmr) m.lock->share();
   for (const RunSpec& run : runs) {  // without the texts
     RunSpec shapes;
     shapes.datasets = run.datasets;
@@ -210,8 +231,10 @@ void Hdf5Sink::append(int run, int dataset, int64_t rows, std::vector<std::byte>
   int64_t expected = rows * int64_t(element_size(spec.type));
   for (int64_t n : spec.shape) expected *= n;
   if (!spec.growing || rows < 0 || expected != int64_t(data.size()))
-    throw Error({.item = spec.path, .found = std::to_string(data.size()) + " bytes for " + std::to_string(rows) + " rows",
-                 .expected = spec.growing ? std::to_string(expected) + " bytes" : "write(), the dataset does not grow"});
+    throw Error({.item = spec.path,
+                 .found = std::to_string(data.size()) + " bytes for " + std::to_string(rows) + " rows",
+                 .expected = spec.growing ? std::to_string(expected) + " bytes"
+                                          : "write(), the dataset does not grow"});
   impl_->push({Job::Kind::append, run, dataset, rows, std::move(data), {}});
 }
 
@@ -220,16 +243,22 @@ void Hdf5Sink::write(int run, int dataset, std::vector<std::byte> data) {
   int64_t expected = int64_t(element_size(spec.type));
   for (int64_t n : spec.shape) expected *= n;
   if (spec.growing || expected != int64_t(data.size()))
-    throw Error({.item = spec.path, .found = std::to_string(data.size()) + " bytes",
-                 .expected = spec.growing ? "append(), the dataset grows" : std::to_string(expected) + " bytes"});
+    throw Error(
+        {.item = spec.path,
+         .found = std::to_string(data.size()) + " bytes",
+         .expected = spec.growing ? "append(), the dataset grows" : std::to_string(expected) + " bytes"});
   impl_->push({Job::Kind::write, run, dataset, 0, std::move(data), {}});
 }
 
-void Hdf5Sink::tokens_done(int run, int64_t n) { impl_->push({Job::Kind::tokens, run, 0, n, no_bytes(), {}}); }
+void Hdf5Sink::tokens_done(int run, int64_t n) {
+  impl_->push({Job::Kind::tokens, run, 0, n, no_bytes(), {}});
+}
 void Hdf5Sink::set_spans(int run, std::vector<Span> spans) {
   impl_->push({Job::Kind::spans, run, 0, 0, no_bytes(), std::move(spans)});
 }
-void Hdf5Sink::set_exact(int run, bool exact) { impl_->push({Job::Kind::exact, run, 0, exact ? 1 : 0, no_bytes(), {}}); }
+void Hdf5Sink::set_exact(int run, bool exact) {
+  impl_->push({Job::Kind::exact, run, 0, exact ? 1 : 0, no_bytes(), {}});
+}
 
 void Hdf5Sink::finish(Status status) {
   Impl& m = *impl_;
@@ -251,13 +280,17 @@ void Hdf5Sink::finish(Status status) {
       m.renamed = true;
       sync_path(m.out.has_parent_path() ? m.out.parent_path() : fs::path("."), true);
     } else {
-      m.error = std::make_exception_ptr(Error({.file = m.out.string(), .found = std::string("cannot rename ") + m.part.string() + ": " + std::strerror(errno),
-                                               .advice = "The trace is complete in " + m.part.string() + ": rename it yourself"}));
+      m.error = std::make_exception_ptr(
+          Error({.file = m.out.string(),
+                 .found = std::string("cannot rename ") + m.part.string() + ": " + std::strerror(errno),
+                 .advice = "The trace is complete in " + m.part.string() + ": rename it yourself"}));
     }
   }
   m.lock.reset();
-  m.message = m.renamed ? (status == Status::cancelled ? "cancelled: what was computed is in " : "written: ") + m.out.string()
-                        : "not finished: what was written so far is in " + m.part.string();
+  m.message = m.renamed
+                  ? (status == Status::cancelled ? "cancelled: what was computed is in " : "written: ") +
+                        m.out.string()
+                  : "not finished: what was written so far is in " + m.part.string();
   if (m.error && status != Status::failed) std::rethrow_exception(m.error);
 }
 

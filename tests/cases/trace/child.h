@@ -1,5 +1,5 @@
-// A child process for what must survive a kill, a limit or a crash of the library below. Forked, so that the case and its child
-// are the same program; the child never returns into the case.
+// A child process for what must survive a kill, a limit or a crash of the library below. Forked, so that the
+// case and its child are the same program; the child never returns into the case.
 #pragma once
 
 #include <sys/mman.h>
@@ -38,7 +38,8 @@ class SharedMemory {
 
 class Child {
  public:
-  // Exit code 0 when `work` returns, 3 when it throws (the text then lies in `message_file` when one is given).
+  // Exit code 0 when `work` returns, 3 when it throws (the text then lies in `message_file` when one is
+  // given).
   explicit Child(const std::function<void()>& work, const std::string& message_file = {}) {
     pid_ = fork();
     if (pid_ != 0) return;
@@ -58,7 +59,9 @@ class Child {
   Child& operator=(const Child&) = delete;
 
   void kill() const { ::kill(pid_, SIGKILL); }
-  bool running() { return pid_ > 0 && waitpid(pid_, &status_, WNOHANG) == 0 ? true : (reaped_ = true, false); }
+  bool running() {
+    return pid_ > 0 && waitpid(pid_, &status_, WNOHANG) == 0 ? true : (reaped_ = true, false);
+  }
   // Exit code, or 1000 + signal.
   int wait() {
     if (!reaped_) waitpid(pid_, &status_, 0);

@@ -1,5 +1,5 @@
-// Foreign, cut off and damaged files: an Error that names the file, never a crash, a hang or a huge allocation. Everything is
-// opened in a child, because the library below is not ours.
+// Foreign, cut off and damaged files: an Error that names the file, never a crash, a hang or a huge
+// allocation. Everything is opened in a child, because the library below is not ours.
 #include <hdf5.h>
 #include <sys/resource.h>
 
@@ -61,7 +61,7 @@ double read_all(const fs::path& file) {
 
 struct Tally {
   int read = 0, refused = 0, other = 0;
-  int64_t wrong_words = 0;             // an exception that is no Error
+  int64_t wrong_words = 0;  // an exception that is no Error
   std::vector<int> crashed;
 };
 
@@ -99,8 +99,9 @@ Tally try_all(const fs::path& file, int count, double expected, const std::funct
 }
 
 std::string say(const char* what, int count, const Tally& r) {
-  return std::to_string(count) + " " + what + ": " + std::to_string(r.read) + " read the same, " + std::to_string(r.refused) +
-         " refused, " + std::to_string(r.other) + " read other values, " + std::to_string(r.crashed.size()) + " crashed";
+  return std::to_string(count) + " " + what + ": " + std::to_string(r.read) + " read the same, " +
+         std::to_string(r.refused) + " refused, " + std::to_string(r.other) + " read other values, " +
+         std::to_string(r.crashed.size()) + " crashed";
 }
 
 }  // namespace
@@ -162,7 +163,8 @@ SLOTSCOPE_CASE(inconsistent_numbers_are_refused) {
   };
   const auto set_tokens = [](int64_t value) {
     return [value](hid_t file) {
-      const hid_t group = H5Gopen2(file, "/runs/0000", H5P_DEFAULT), attribute = H5Aopen(group, "tokens_done", H5P_DEFAULT);
+      const hid_t group = H5Gopen2(file, "/runs/0000", H5P_DEFAULT),
+                  attribute = H5Aopen(group, "tokens_done", H5P_DEFAULT);
       H5Awrite(attribute, H5T_NATIVE_INT64, &value);
       H5Aclose(attribute);
       H5Gclose(group);
@@ -176,15 +178,17 @@ SLOTSCOPE_CASE(inconsistent_numbers_are_refused) {
   CHECK_EQ(fewer->run(0).ids.size(), size_t(33));
   CHECK_EQ(fewer->read(0, "layers/0/hidden").size(), size_t(33 * 8));
   CHECK_EQ(fewer->routes(0, 0, 1).rows, int64_t(33));
-  CHECK_EQ(fewer->run(0).find("layers/0/read_weight")->shape[0], int64_t(0));  // its tokens (289 ...) lie beyond
+  CHECK_EQ(fewer->run(0).find("layers/0/read_weight")->shape[0],
+           int64_t(0));  // its tokens (289 ...) lie beyond
   CHECK_ERROR(fewer->read(0, "tokens/ids", 0, 34), "rows 0 to 34");
   // Sizes that the file cannot hold: 2^50 rows of nothing.
   CHECK_ERROR(Trace::open(with([](hid_t file) {
-    const hsize_t size[2] = {hsize_t(1) << 50, 8};
-    const hid_t dataset = H5Dopen2(file, "/runs/0000/layers/0/hidden", H5P_DEFAULT);
-    H5Dset_extent(dataset, size);
-    H5Dclose(dataset);
-  })), "layers/0/hidden", "can hold");
+                const hsize_t size[2] = {hsize_t(1) << 50, 8};
+                const hid_t dataset = H5Dopen2(file, "/runs/0000/layers/0/hidden", H5P_DEFAULT);
+                H5Dset_extent(dataset, size);
+                H5Dclose(dataset);
+              })),
+              "layers/0/hidden", "can hold");
   const auto shape = [&](const char* path, std::vector<hsize_t> dims) {
     return with([&](hid_t file) {
       H5Ldelete(file, path, H5P_DEFAULT);
@@ -194,8 +198,10 @@ SLOTSCOPE_CASE(inconsistent_numbers_are_refused) {
     });
   };
   CHECK_ERROR(Trace::open(shape("/runs/0000/layers/0/route_index", {80, 2}))->routes(0, 0, 0), "route_index");
-  CHECK_ERROR(Trace::open(shape("/runs/0000/layers/0/route_index", {80, 2, 3}))->routes(0, 0, 0), "another shape");
-  CHECK_ERROR(Trace::open(shape("/runs/0000/layers/0/log_decay", {79, 2}))->routes(0, 0, 0), "log_decay", "another shape");
+  CHECK_ERROR(Trace::open(shape("/runs/0000/layers/0/route_index", {80, 2, 3}))->routes(0, 0, 0),
+              "another shape");
+  CHECK_ERROR(Trace::open(shape("/runs/0000/layers/0/log_decay", {79, 2}))->routes(0, 0, 0), "log_decay",
+              "another shape");
 }
 
 SLOTSCOPE_CASE(cut_files_never_crash) {
@@ -208,7 +214,8 @@ SLOTSCOPE_CASE(cut_files_never_crash) {
   for (size_t i = 0; i < 60; ++i) cuts.push_back(i * 8);
   for (int i = 0; i < 140; ++i) cuts.push_back(random() % bytes.size());
   cuts.push_back(bytes.size() - 1);
-  const Tally r = try_all(bad, int(cuts.size()), expected, [&](int i) { put_bytes(bad, bytes.substr(0, cuts[size_t(i)])); });
+  const Tally r = try_all(bad, int(cuts.size()), expected,
+                          [&](int i) { put_bytes(bad, bytes.substr(0, cuts[size_t(i)])); });
   t.note(say("cut files", int(cuts.size()), r));
   CHECK(r.crashed.empty());
   CHECK_EQ(r.wrong_words, int64_t(0));
@@ -229,7 +236,8 @@ SLOTSCOPE_CASE(flipped_bytes_never_crash) {
   });
   t.note(say("flipped files", count, r));
   CHECK(r.crashed.empty());
-  if (!r.crashed.empty()) t.fail("first crash: seed " + std::to_string(1000 + r.crashed[0]), __FILE__, __LINE__);
+  if (!r.crashed.empty())
+    t.fail("first crash: seed " + std::to_string(1000 + r.crashed[0]), __FILE__, __LINE__);
   CHECK_EQ(r.wrong_words, int64_t(0));
   CHECK(r.refused > 0 && r.read > 0);
 }

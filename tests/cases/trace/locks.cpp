@@ -1,5 +1,5 @@
-// Claims on files: a second writer is refused, viewing never locks, file systems without locks only cost a warning (B34), and
-// read-only places (B39).
+// Claims on files: a second writer is refused, viewing never locks, file systems without locks only cost a
+// warning (B34), and read-only places (B39).
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/mount.h>
@@ -44,12 +44,16 @@ class Environment {
  public:
   Environment(const char* name, const char* value) : name_(name) {
     if (const char* old = std::getenv(name)) old_ = old, had_ = true;
-    if (value) setenv(name, value, 1);
-    else unsetenv(name);
+    if (value)
+      setenv(name, value, 1);
+    else
+      unsetenv(name);
   }
   ~Environment() {
-    if (had_) setenv(name_, old_.c_str(), 1);
-    else unsetenv(name_);
+    if (had_)
+      setenv(name_, old_.c_str(), 1);
+    else
+      unsetenv(name_);
   }
 
  private:
@@ -64,7 +68,8 @@ SLOTSCOPE_CASE(a_second_writer_is_refused) {
   const fs::path out = t.temp() / "trace.h5";
   Hdf5Sink first(out);
   CHECK_ERROR(Hdf5Sink second(out), "trace.h5.part", "in use by another program");
-  CHECK_ERROR(Hdf5Sink second(out, {.force = true}), "in use by another program");  // force replaces files, not writers
+  CHECK_ERROR(Hdf5Sink second(out, {.force = true}),
+              "in use by another program");  // force replaces files, not writers
   const std::vector<trace::RunSpec> runs{made_run(kSmall, 0)};
   first.begin(made_model(), runs);
   Child other([&] { Hdf5Sink second(out, {.force = true}); }, out.string() + ".said");
@@ -130,7 +135,8 @@ SLOTSCOPE_CASE(a_file_system_without_locks_costs_a_warning) {
   CHECK_ERROR(Hdf5Sink sink(folder / "b.h5"), "b.h5.part", "in use by another program");
   trace::set_flock_for_tests(nullptr);
   CHECK_EQ(warnings.size(), size_t(1));
-  CHECK(!warnings.empty() && warnings[0].find("no locks") != std::string::npos && warnings[0].find("a.h5.part") != std::string::npos);
+  CHECK(!warnings.empty() && warnings[0].find("no locks") != std::string::npos &&
+        warnings[0].find("a.h5.part") != std::string::npos);
   CHECK_EQ(Trace::open(folder / "a.h5")->run(0).tokens, kSmall.tokens);
 }
 
@@ -148,11 +154,13 @@ SLOTSCOPE_CASE(opened_twice_and_read_only) {
     refused();
   } else {
     // Root writes everywhere: look with the rights of nobody.
-    Child nobody([&] {
-      if (setgid(65534) != 0 || setuid(65534) != 0) throw std::runtime_error("cannot change the user");
-      Trace::open(out);
-      Hdf5Sink sink(folder / "new.h5");
-    }, "/tmp/" + folder.filename().string() + ".said");
+    Child nobody(
+        [&] {
+          if (setgid(65534) != 0 || setuid(65534) != 0) throw std::runtime_error("cannot change the user");
+          Trace::open(out);
+          Hdf5Sink sink(folder / "new.h5");
+        },
+        "/tmp/" + folder.filename().string() + ".said");
     chmod(folder.c_str(), 0555);
     CHECK_EQ(nobody.wait(), 3);
     std::string said;

@@ -49,7 +49,7 @@ int64_t rows_at(const DatasetSpec& d, const MadeOptions& o, int64_t t) {
   if (axis == "T+1") return t + 1;
   if (axis == "N") return ends_with(d.path, "tokens/bytes") ? 2 * t : generated;  // two bytes a token
   if (axis == "G") return t >= o.prompt ? generated + 1 : 0;
-  if (axis == "T'" ) return t >= o.prompt ? generated + 1 : 0;
+  if (axis == "T'") return t >= o.prompt ? generated + 1 : 0;
   if (axis == "S") return t >= o.tokens ? 1 : 0;
   return t;
 }
@@ -68,11 +68,16 @@ double made_value(const std::string& path, ElementType type, int64_t row, int64_
   if (ends_with(path, "roles") || ends_with(path, "special")) return double(h % 2);
   if (ends_with(path, "log_decay")) return -double(1 + h % 15) / 8;
   switch (type) {
-    case ElementType::f16: return double(h % 16) / 8;
-    case ElementType::f32: return double(int64_t(h % 20001) - 10000) / 1024;
-    case ElementType::f64: return double(int64_t(h % 2000000001) - 1000000000) / 3.0;
-    case ElementType::i32: return double(int64_t(h % 2000) - 1000);
-    default: return double(h % 16);
+    case ElementType::f16:
+      return double(h % 16) / 8;
+    case ElementType::f32:
+      return double(int64_t(h % 20001) - 10000) / 1024;
+    case ElementType::f64:
+      return double(int64_t(h % 2000000001) - 1000000000) / 3.0;
+    case ElementType::i32:
+      return double(int64_t(h % 2000) - 1000);
+    default:
+      return double(h % 16);
   }
 }
 
@@ -85,22 +90,44 @@ std::vector<std::byte> made_rows(const DatasetSpec& spec, int64_t first, int64_t
     for (int64_t i = 0; i < width; ++i) {
       const double v = made_value(spec.path, spec.type, row, i);
       switch (spec.type) {
-        case ElementType::u8: put(out, uint8_t(v)); break;
-        case ElementType::u16: put(out, uint16_t(v)); break;
-        case ElementType::u32: put(out, uint32_t(v)); break;
-        case ElementType::i32: put(out, int32_t(v)); break;
-        case ElementType::i64: put(out, int64_t(v)); break;
-        case ElementType::f16: put(out, half_of(v)); break;
-        case ElementType::f32: put(out, float(v)); break;
-        case ElementType::f64: put(out, v); break;
+        case ElementType::u8:
+          put(out, uint8_t(v));
+          break;
+        case ElementType::u16:
+          put(out, uint16_t(v));
+          break;
+        case ElementType::u32:
+          put(out, uint32_t(v));
+          break;
+        case ElementType::i32:
+          put(out, int32_t(v));
+          break;
+        case ElementType::i64:
+          put(out, int64_t(v));
+          break;
+        case ElementType::f16:
+          put(out, half_of(v));
+          break;
+        case ElementType::f32:
+          put(out, float(v));
+          break;
+        case ElementType::f64:
+          put(out, v);
+          break;
       }
     }
   return out;
 }
 
 trace::ModelSpec made_model() {
-  return {.config_json = R"({"model_type":"raven","note":"é"})", .family = "raven", .flavour = "fla", .dtype = "float32",
-          .router_dtype = "float32", .device = "cpu", .checkpoint = "checkpoints/made", .tensor_digest = std::string(64, 'a'),
+  return {.config_json = R"({"model_type":"raven","note":"é"})",
+          .family = "raven",
+          .flavour = "fla",
+          .dtype = "float32",
+          .router_dtype = "float32",
+          .device = "cpu",
+          .checkpoint = "checkpoints/made",
+          .tensor_digest = std::string(64, 'a'),
           .attributes = {{"tf32", int64_t(0)}}};
 }
 
@@ -117,10 +144,14 @@ trace::RunSpec made_run(const MadeOptions& o, int index) {
   run.spans = {{"needle", 10, 20}, {"answer", o.prompt, o.prompt}};
   run.has_answer = true;
   run.answer = "abcß";
-  run.attributes = {{"task", std::string("passkey")}, {"depth", 0.5}, {"seed", int64_t(7)}, {"list", std::vector<int64_t>{1, 2, 3}}};
+  run.attributes = {{"task", std::string("passkey")},
+                    {"depth", 0.5},
+                    {"seed", int64_t(7)},
+                    {"list", std::vector<int64_t>{1, 2, 3}}};
   for (int i = 0; i < 12; ++i) run.attributes.emplace_back("extra" + std::to_string(i), int64_t(i));
   const auto real = o.float64 ? ElementType::f64 : ElementType::f32;
-  const auto grow = [&](std::string path, ElementType type, std::vector<int64_t> shape, std::string axes, int64_t rows) {
+  const auto grow = [&](std::string path, ElementType type, std::vector<int64_t> shape, std::string axes,
+                        int64_t rows) {
     run.datasets.push_back({path, type, true, std::move(shape), rows, std::move(axes), "made " + path});
   };
   const auto fixed = [&](std::string path, ElementType type, std::vector<int64_t> shape, std::string axes) {
@@ -134,8 +165,14 @@ trace::RunSpec made_run(const MadeOptions& o, int index) {
   grow("tokens/bytes", ElementType::u8, {}, "N", 2 * t);
   grow("tokens/byte_offsets", ElementType::i64, {}, "T+1", t + 1);
   for (int64_t l = 0; l < o.layers; ++l) {
-    trace::LayerSpec layer{.index = int(l), .family = "raven", .route_kind = "sparse", .heads = 2 * h, .route_heads = h,
-                           .slots = m, .top_k = k, .attributes = {{"d_k", int64_t(8)}, {"scale", 0.25}}};
+    trace::LayerSpec layer{.index = int(l),
+                           .family = "raven",
+                           .route_kind = "sparse",
+                           .heads = 2 * h,
+                           .route_heads = h,
+                           .slots = m,
+                           .top_k = k,
+                           .attributes = {{"d_k", int64_t(8)}, {"scale", 0.25}}};
     run.layers.push_back(layer);
     const std::string at = "layers/" + std::to_string(l) + "/";
     grow(at + "route_index", ElementType::u16, {h, k}, "T,H_r,K", t);
@@ -149,8 +186,14 @@ trace::RunSpec made_run(const MadeOptions& o, int index) {
     fixed(at + "esl", ElementType::u32, {h, m}, "H_r,M");
     fixed(at + "ties", ElementType::u32, {h}, "H_r");
   }
-  run.layers.push_back({.index = int(o.layers), .family = "attention", .route_kind = "append", .heads = 2 * h,
-                        .route_heads = h, .slots = 0, .top_k = 0, .attributes = {{"window", int64_t(64)}}});
+  run.layers.push_back({.index = int(o.layers),
+                        .family = "attention",
+                        .route_kind = "append",
+                        .heads = 2 * h,
+                        .route_heads = h,
+                        .slots = 0,
+                        .top_k = 0,
+                        .attributes = {{"window", int64_t(64)}}});
   const int64_t g = t - o.prompt + 1;
   grow("output/ids", ElementType::i32, {}, "G", g);
   grow("output/text", ElementType::u8, {}, "N", g);
@@ -168,14 +211,16 @@ void feed(trace::Sink& sink, const std::vector<trace::RunSpec>& runs, const Made
       for (size_t d = 0; d < run.datasets.size(); ++d) {
         if (!run.datasets[d].growing) continue;
         const int64_t rows = rows_at(run.datasets[d], o, t);
-        if (rows > have[d]) sink.append(int(r), int(d), rows - have[d], made_rows(run.datasets[d], have[d], rows - have[d]));
+        if (rows > have[d])
+          sink.append(int(r), int(d), rows - have[d], made_rows(run.datasets[d], have[d], rows - have[d]));
         have[d] = rows;
       }
       sink.tokens_done(int(r), t);
     }
     for (size_t d = 0; d < run.datasets.size(); ++d)
       if (!run.datasets[d].growing)
-        sink.write(int(r), int(d), made_rows(run.datasets[d], 0, 1));  // fixed: the whole shape counts as one row
+        sink.write(int(r), int(d),
+                   made_rows(run.datasets[d], 0, 1));  // fixed: the whole shape counts as one row
     auto spans = run.spans;
     spans.back().end = std::min(o.tokens, stop_at);
     sink.set_spans(int(r), spans);
@@ -189,8 +234,8 @@ void feed(trace::Sink& sink, const std::vector<trace::RunSpec>& runs, const Made
 SLOTSCOPE_CASE(bytes_say_what_the_formula_says) {
   using slotscope::trace::ElementType;
   slotscope::trace::RunSpec run;
-  for (const auto type : {ElementType::u8, ElementType::u16, ElementType::u32, ElementType::i32, ElementType::i64,
-                          ElementType::f16, ElementType::f32, ElementType::f64})
+  for (const auto type : {ElementType::u8, ElementType::u16, ElementType::u32, ElementType::i32,
+                          ElementType::i64, ElementType::f16, ElementType::f32, ElementType::f64})
     run.datasets.push_back({"x/" + std::to_string(int(type)), type, true, {3}, 0, "T,D", ""});
   slotscope::trace::MemorySink sink;
   sink.begin({}, {run});
@@ -199,6 +244,7 @@ SLOTSCOPE_CASE(bytes_say_what_the_formula_says) {
     const auto values = sink.values(0, run.datasets[d].path);
     CHECK_EQ(values.size(), size_t(150));
     for (size_t i = 0; i < values.size(); ++i)
-      CHECK_EQ(values[i], slotscope::testing::made_value(run.datasets[d].path, run.datasets[d].type, int64_t(i / 3), int64_t(i % 3)));
+      CHECK_EQ(values[i], slotscope::testing::made_value(run.datasets[d].path, run.datasets[d].type,
+                                                         int64_t(i / 3), int64_t(i % 3)));
   }
 }

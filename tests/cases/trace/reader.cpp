@@ -37,7 +37,8 @@ SLOTSCOPE_CASE(routes_of_one_head) {
   feed(sink, runs, o);
   sink.finish(Status::complete);
   const auto file = Trace::open(out);
-  CHECK(file->has_routes(0, 1) && !file->has_routes(0, 2) && !file->has_routes(0, 9) && !file->has_routes(1, 0));
+  CHECK(file->has_routes(0, 1) && !file->has_routes(0, 2) && !file->has_routes(0, 9) &&
+        !file->has_routes(1, 0));
   const HeadRoutes r = file->routes(0, 1, 2);
   CHECK_EQ(r.rows, o.tokens);
   CHECK_EQ(r.tokens, o.tokens);
@@ -71,17 +72,24 @@ SLOTSCOPE_CASE(routes_of_one_head) {
   const auto part = file->read_head(0, "layers/0/route_weight", 3, 100, 7);
   CHECK_EQ(part.size(), size_t(21));
   for (size_t i = 0; i < part.size(); ++i)
-    CHECK_EQ(part[i], made_value("layers/0/route_weight", ElementType::f32, 100 + int64_t(i / 3), 9 + int64_t(i % 3)));
+    CHECK_EQ(part[i],
+             made_value("layers/0/route_weight", ElementType::f32, 100 + int64_t(i / 3), 9 + int64_t(i % 3)));
   const auto ids = file->read_int(0, "tokens/ids", 7, 2);
   CHECK_EQ(double(ids[1]), made_value("tokens/ids", ElementType::i32, 8, 0));
 }
 
-// --tokens: the layer datasets have their own length and layers/i/token says which tokens; stored strengths and per-slot decay
-// are taken as they are.
+// --tokens: the layer datasets have their own length and layers/i/token says which tokens; stored strengths
+// and per-slot decay are taken as they are.
 SLOTSCOPE_CASE(restricted_tokens_and_stored_strength) {
   trace::RunSpec run;
   run.prompt_tokens = 6;
-  run.layers = {{.index = 3, .family = "raven", .route_kind = "sparse", .heads = 2, .route_heads = 1, .slots = 70000, .top_k = 2}};
+  run.layers = {{.index = 3,
+                 .family = "raven",
+                 .route_kind = "sparse",
+                 .heads = 2,
+                 .route_heads = 1,
+                 .slots = 70000,
+                 .top_k = 2}};
   run.datasets = {{"tokens/ids", ElementType::i32, true, {}, 6, "T", "ids"},
                   {"layers/3/token", ElementType::i64, true, {}, 3, "T_c", "captured tokens"},
                   {"layers/3/route_index", ElementType::u32, true, {1, 2}, 3, "T,H_r,K", "slots"},
@@ -112,7 +120,13 @@ SLOTSCOPE_CASE(restricted_tokens_and_stored_strength) {
 
 SLOTSCOPE_CASE(a_slot_out_of_range_is_no_number_to_plot) {
   trace::RunSpec run;
-  run.layers = {{.index = 0, .family = "raven", .route_kind = "sparse", .heads = 1, .route_heads = 1, .slots = 4, .top_k = 1}};
+  run.layers = {{.index = 0,
+                 .family = "raven",
+                 .route_kind = "sparse",
+                 .heads = 1,
+                 .route_heads = 1,
+                 .slots = 4,
+                 .top_k = 1}};
   run.datasets = {{"tokens/ids", ElementType::i32, true, {}, 1, "T", "ids"},
                   {"layers/0/route_index", ElementType::u16, true, {1, 1}, 1, "T,H_r,K", "slots"},
                   {"layers/0/route_weight", ElementType::f32, true, {1, 1}, 1, "T,H_r,K", "weights"}};

@@ -23,7 +23,12 @@ using trace::Trace;
 namespace {
 
 // A writer that dies (without a word) after 3,000 of 4,096 tokens.
-const MadeOptions kRun{.tokens = 4096, .prompt = 4000, .layers = 2, .segment = 100, .weight = trace::ElementType::f16, .runs = 2};
+const MadeOptions kRun{.tokens = 4096,
+                       .prompt = 4000,
+                       .layers = 2,
+                       .segment = 100,
+                       .weight = trace::ElementType::f16,
+                       .runs = 2};
 
 void die_while_writing(const fs::path& out) {
   Child child([&] {
@@ -41,7 +46,8 @@ void die_while_writing(const fs::path& out) {
         const auto& spec = second.datasets[d];
         const int64_t first = spec.axes == "N" ? 2 * t : spec.axes == "T+1" && t > 0 ? t + 1 : t;
         const int64_t rows = spec.axes == "N" ? 200 : spec.axes == "T+1" && t == 0 ? 101 : 100;
-        const bool token_axis = spec.axes == "T" || spec.axes == "T+1" || spec.path == "tokens/bytes" || spec.axes.starts_with("T,");
+        const bool token_axis = spec.axes == "T" || spec.axes == "T+1" || spec.path == "tokens/bytes" ||
+                                spec.axes.starts_with("T,");
         if (spec.growing && token_axis) sink.append(1, int(d), rows, made_rows(spec, first, rows));
       }
     usleep(300000);  // let the writer thread finish what it has
@@ -59,13 +65,17 @@ SLOTSCOPE_CASE(a_dead_writers_file_becomes_clean) {
   CHECK(fs::exists(part));
   const auto before = Trace::open(part);
   CHECK(before->writer_alive_or_dead());
+  CHECK_EQ(before->run(0).tokens, kRun.tokens);  // a run that is over is stored to its end
+  CHECK_EQ(before->run(0).exact.has_value(), true);
+  CHECK(!before->counters(0, 0, "esl").empty() && before->counters(1, 0, "esl").empty());
   CHECK_EQ(before->run(1).tokens, int64_t(2500));  // the last mark all of whose chunks (512 rows) are stored
   const auto report = trace::repair(part, clean);
   CHECK(report.status == Status::partial && report.lost.empty());
   CHECK_EQ(report.runs.size(), size_t(2));
   CHECK_EQ(report.runs[1].tokens, before->run(1).tokens);
   CHECK_EQ(report.runs[1].planned, int64_t(4096));
-  CHECK(report.text(clean).find(std::to_string(before->run(0).tokens + 2500) + " of 8192 tokens") != std::string::npos);
+  CHECK(report.text(clean).find(std::to_string(before->run(0).tokens + 2500) + " of 8192 tokens") !=
+        std::string::npos);
   auto after = Trace::open(clean);
   CHECK(after->status() == Status::partial);
   CHECK_EQ(after->created(), before->created());
@@ -81,7 +91,8 @@ SLOTSCOPE_CASE(a_dead_writers_file_becomes_clean) {
     CHECK_EQ(a.datasets.size(), b.datasets.size());
     for (const auto& d : b.datasets) {
       const auto* copy = a.find(d.path);
-      CHECK(copy && copy->shape == d.shape && copy->type == d.type && copy->axes == d.axes && copy->description == d.description);
+      CHECK(copy && copy->shape == d.shape && copy->type == d.type && copy->axes == d.axes &&
+            copy->description == d.description);
       if (copy) CHECK(after->read(r, d.path) == before->read(r, d.path));
     }
   }

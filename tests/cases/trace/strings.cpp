@@ -27,10 +27,12 @@ namespace {
 
 // The output of the script, or a skip when there is no Python with h5py here.
 nlohmann::json read_with_h5py(Context& t, const fs::path& file) {
-  if (std::system("/usr/bin/python3 -c 'import h5py' >/dev/null 2>&1") != 0) t.skip("/usr/bin/python3 has no h5py here");
+  if (std::system("/usr/bin/python3 -c 'import h5py' >/dev/null 2>&1") != 0)
+    t.skip("/usr/bin/python3 has no h5py here");
   const fs::path script = t.data("cases/trace/read_with_h5py.py"), out = t.temp() / "out.json";
   if (!fs::exists(script)) t.skip("the script lies in the source tree, which is not here");
-  const std::string command = "/usr/bin/python3 '" + script.string() + "' '" + file.string() + "' > '" + out.string() + "' 2>&1";
+  const std::string command =
+      "/usr/bin/python3 '" + script.string() + "' '" + file.string() + "' > '" + out.string() + "' 2>&1";
   const int code = std::system(command.c_str());
   std::ifstream stream(out);
   const std::string text{std::istreambuf_iterator<char>(stream), {}};
@@ -86,7 +88,8 @@ SLOTSCOPE_CASE(awkward_tokens_come_back_byte_for_byte) {
   const std::string text = "é\xf0" + std::string("\0", 1) + "ende", answer = std::string("a\0b", 3);
   const auto file = Trace::open(write_tokens(t.temp() / "trace.h5", text, answer));
   const auto& run = file->run(0);
-  for (size_t i = 0; i < kTokens.size(); ++i) CHECK_EQ(run.token_bytes(int64_t(i)), std::string_view(kTokens[i]));
+  for (size_t i = 0; i < kTokens.size(); ++i)
+    CHECK_EQ(run.token_bytes(int64_t(i)), std::string_view(kTokens[i]));
   CHECK(run.token_bytes(5).empty() && run.token_bytes(-1).empty());
   CHECK_EQ(run.text, text);
   CHECK_EQ(run.answer, answer);
@@ -99,14 +102,19 @@ SLOTSCOPE_CASE(awkward_tokens_come_back_byte_for_byte) {
 SLOTSCOPE_CASE(awkward_tokens_in_h5py) {
   const std::string text = "é\xf0" + std::string("\0", 1) + "ende";
   const auto j = read_with_h5py(t, write_tokens(t.temp() / "trace.h5", text, "ok"));
-  CHECK_EQ(j["token_bytes"].get<std::vector<std::string>>(),
-           (std::vector<std::string>{"", "c3a9", "610062", [] {
-              std::string s;
-              for (int i = 0; i < 300; ++i) s += "78";
-              return s;
-            }(), "f0"}));
-  CHECK_EQ(j["text"].get<std::string>(), std::string("é␦␀ende"));  // one code point for one: offsets stay right
-  CHECK_EQ(j["datasets"]["runs/0000/prompt/text_bytes"]["shape"].get<std::vector<int>>(), (std::vector<int>{8}));
+  CHECK_EQ(j["token_bytes"].get<std::vector<std::string>>(), (std::vector<std::string>{"", "c3a9", "610062",
+                                                                                       [] {
+                                                                                         std::string s;
+                                                                                         for (int i = 0;
+                                                                                              i < 300; ++i)
+                                                                                           s += "78";
+                                                                                         return s;
+                                                                                       }(),
+                                                                                       "f0"}));
+  CHECK_EQ(j["text"].get<std::string>(),
+           std::string("é␦␀ende"));  // one code point for one: offsets stay right
+  CHECK_EQ(j["datasets"]["runs/0000/prompt/text_bytes"]["shape"].get<std::vector<int>>(),
+           (std::vector<int>{8}));
   CHECK_EQ(j["output_text"].get<std::string>(), std::string("grün"));
   CHECK_EQ(j["spans"][2][0].get<std::string>(), std::string("schlüssel"));
   CHECK(j["without_description"].empty());
@@ -137,7 +145,8 @@ SLOTSCOPE_CASE(h5py_reads_everything) {
   CHECK_EQ(j["run"]["depth"].get<double>(), 0.5);
   CHECK_EQ(j["run"]["list"].get<std::vector<int>>(), (std::vector<int>{1, 2, 3}));
   CHECK_EQ(j["config"].get<std::string>(), made_model().config_json);
-  for (const char* name : {"family", "flavour", "dtype", "router_dtype", "device", "checkpoint", "tensor_digest"})
+  for (const char* name :
+       {"family", "flavour", "dtype", "router_dtype", "device", "checkpoint", "tensor_digest"})
     CHECK(!j["model"][name].get<std::string>().empty());
   CHECK_EQ(j["text"].get<std::string>(), runs[0].text);
   CHECK_EQ(j["answer"].get<std::string>(), runs[0].answer);
@@ -150,7 +159,8 @@ SLOTSCOPE_CASE(h5py_reads_everything) {
   CHECK_EQ(j["layers"]["1"]["slots"].get<int>(), 16);
   CHECK_EQ(j["layers"]["2"]["route_kind"].get<std::string>(), std::string("append"));
   CHECK(j["without_description"].empty());
-  const char* const names[] = {"uint8", "uint16", "uint32", "int32", "int64", "float16", "float32", "float64"};
+  const char* const names[] = {"uint8", "uint16",  "uint32",  "int32",
+                               "int64", "float16", "float32", "float64"};
   for (const auto& spec : runs[0].datasets) {
     const auto& d = j["datasets"]["runs/0000/" + spec.path];
     if (d.is_null()) {
@@ -218,7 +228,8 @@ SLOTSCOPE_CASE(strings_of_other_writers) {
     name.resize(24, fill);
     const char* text_pointer = "a foreign text";
     const char* name_pointer = "slotscope-trace";
-    replace_text(file, "/runs/0000/prompt/text", type, form.variable ? static_cast<const void*>(&text_pointer) : text.data(), form.elements);
+    replace_text(file, "/runs/0000/prompt/text", type,
+                 form.variable ? static_cast<const void*>(&text_pointer) : text.data(), form.elements);
     replace_format(file, format, form.variable ? static_cast<const void*>(&name_pointer) : name.data());
     H5Tclose(type);
     H5Tclose(format);
@@ -245,12 +256,15 @@ SLOTSCOPE_CASE(spans_of_other_writers) {
     std::memcpy(record.data(), &end, 8);
     std::memcpy(record.data() + 8, &begin, 8);
     const char* pointer = "query";
-    if (variable) std::memcpy(record.data() + 16, &pointer, sizeof pointer);
-    else std::memcpy(record.data() + 16, "query", 5);
+    if (variable)
+      std::memcpy(record.data() + 16, &pointer, sizeof pointer);
+    else
+      std::memcpy(record.data() + 16, "query", 5);
     H5Ldelete(file, "/runs/0000/prompt/spans", H5P_DEFAULT);
     const hsize_t one = 1;
     const hid_t space = H5Screate_simple(1, &one, nullptr);
-    const hid_t dataset = H5Dcreate2(file, "/runs/0000/prompt/spans", type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    const hid_t dataset =
+        H5Dcreate2(file, "/runs/0000/prompt/spans", type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
     CHECK(H5Dwrite(dataset, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, record.data()) >= 0);
     H5Dclose(dataset);
     H5Sclose(space);

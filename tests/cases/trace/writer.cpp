@@ -43,7 +43,8 @@ void compare(Context& t, const Trace& file, const std::vector<trace::RunSpec>& r
     }
 }
 
-std::string write_made(const fs::path& out, const MadeOptions& o, trace::WriterOptions w = {}, Status status = Status::complete) {
+std::string write_made(const fs::path& out, const MadeOptions& o, trace::WriterOptions w = {},
+                       Status status = Status::complete) {
   std::vector<trace::RunSpec> runs;
   for (int i = 0; i < o.runs; ++i) runs.push_back(made_run(o, i));
   Hdf5Sink sink(out, w);
@@ -57,7 +58,8 @@ std::string write_made(const fs::path& out, const MadeOptions& o, trace::WriterO
 
 SLOTSCOPE_CASE(every_kind_comes_back) {
   for (const bool float64 : {false, true})
-    for (const auto compress : {trace::WriterOptions::Compress::deflate, trace::WriterOptions::Compress::none})
+    for (const auto compress :
+         {trace::WriterOptions::Compress::deflate, trace::WriterOptions::Compress::none})
       for (const int64_t segment : {1, 64, 1000}) {
         MadeOptions o{.segment = segment, .float64 = float64};
         if (!float64) o.weight = ElementType::f16;
@@ -96,7 +98,8 @@ SLOTSCOPE_CASE(metadata_comes_back) {
     CHECK(run.exact.has_value() && *run.exact == (r % 2 == 0));
     CHECK_EQ(run.spans.size(), size_t(2));
     CHECK(run.span("needle") && *run.span("needle") == (Span{"needle", 10, 20}));
-    CHECK(run.span("answer") && *run.span("answer") == (Span{"answer", o.prompt, o.tokens}));  // rewritten at the end
+    CHECK(run.span("answer") &&
+          *run.span("answer") == (Span{"answer", o.prompt, o.tokens}));  // rewritten at the end
     CHECK_EQ(run.layers.size(), size_t(3));
     CHECK_EQ(run.layers[1].heads, int64_t(8));
     CHECK_EQ(run.layers[1].slots, int64_t(16));
@@ -123,11 +126,11 @@ SLOTSCOPE_CASE(refuses_what_it_must_not_overwrite) {
   write_made(out, o);
   CHECK_ERROR(Hdf5Sink sink(out), "trace.h5", "exists already", "--force");
   CHECK_ERROR(Hdf5Sink sink(folder), "this is a folder");
-  CHECK_ERROR(Hdf5Sink sink(folder /  "missing" / "trace.h5"), "missing", "does not exist");
+  CHECK_ERROR(Hdf5Sink sink(folder / "missing" / "trace.h5"), "missing", "does not exist");
   write_made(out, o, {.force = true});
   CHECK_EQ(Trace::open(out)->run(0).tokens, int64_t(40));
   std::ofstream(folder / "other.h5.part") << "what an interrupted run left";
-  CHECK_ERROR(Hdf5Sink sink(folder /  "other.h5"), "other.h5.part", "interrupted", "repair", "--force");
+  CHECK_ERROR(Hdf5Sink sink(folder / "other.h5"), "other.h5.part", "interrupted", "repair", "--force");
   write_made(folder / "other.h5", o, {.force = true});
   CHECK(!fs::exists(folder / "other.h5.part"));
   // Nothing begun, nothing left behind.
@@ -166,7 +169,8 @@ SLOTSCOPE_CASE(cancelled_and_failed_runs_stay_readable) {
     CHECK_EQ(file->run(0).tokens, int64_t(150));
     CHECK_EQ(file->run(0).planned_tokens, int64_t(300));
     CHECK_EQ(file->read(0, "layers/1/hidden").size(), size_t(150 * 8));
-    CHECK_EQ(file->read(0, "layers/1/hidden", 149, 1)[7], made_value("layers/1/hidden", ElementType::f32, 149, 7));
+    CHECK_EQ(file->read(0, "layers/1/hidden", 149, 1)[7],
+             made_value("layers/1/hidden", ElementType::f32, 149, 7));
     CHECK(!file->counters(0, 0, "esl").empty());
   }
 }
