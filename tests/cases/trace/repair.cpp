@@ -50,9 +50,17 @@ void die_while_writing(const fs::path& out) {
                                 spec.axes.starts_with("T,");
         if (spec.growing && token_axis) sink.append(1, int(d), rows, made_rows(spec, first, rows));
       }
-    usleep(300000);  // let the writer thread finish what it has
-    _exit(0);
+    while (true) pause();  // the writer thread finishes what it has; then the parent kills us
   });
+  // Until the last whole chunks are stored: 2,500 is the last mark below 5 chunks of 512 rows.
+  for (int wait = 0; wait < 3000; ++wait) {
+    usleep(10000);
+    try {
+      if (Trace::open(out.string() + ".part")->run(1).tokens >= 2500) break;
+    } catch (const Error&) {  // not begun yet
+    }
+  }
+  child.kill();
   child.wait();
 }
 
