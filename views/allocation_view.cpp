@@ -72,13 +72,19 @@ AllocationView::AllocationView(SelectionModel* selection, QWidget* parent) : Pai
   legend_ = new LegendWidget(this);
   bar->addWidget(legend_, 0);
   bar->addSpacing(16);
-  auto* score = barLabel(QStringLiteral("R = retrieval score"));
-  score->setProperty("ui", "text3");
-  score->setToolTip(QStringLiteral("Share of the key's write strength in retrieval-only slots (ours)"));
-  bar->addWidget(score);
+  score_label_ = barLabel(QStringLiteral("R = retrieval score"));
+  score_label_->setProperty("ui", "text3");
+  score_label_->setToolTip(QStringLiteral("Share of the key's write strength in retrieval-only slots (ours)"));
+  bar->addWidget(score_label_);
   if (selection_) connect(selection_, &SelectionModel::brushChanged, this, &AllocationView::updateBar);
   updateBar();
   refreshAccessibility();
+}
+
+void AllocationView::resizeEvent(QResizeEvent* event) {
+  // The legend needs the room more.
+  score_label_->setVisible(width() >= 900 * Theme::current().base / 12);
+  PaintedView::resizeEvent(event);
 }
 
 void AllocationView::setRun(std::shared_ptr<const RunData> run) {
@@ -99,7 +105,8 @@ void AllocationView::updateBar() {
   const auto& theme = Theme::current();
   using C = analysis::SlotClass;
   QVector<LegendItem> items;
-  for (const auto kind : {C::retrieval, C::shared, C::other}) items.push_back({LegendItem::Square, theme.roleColour(kind), slotClassName(kind)});
+  for (const auto kind : {C::retrieval, C::shared, C::other})
+    items.push_back({LegendItem::Square, theme.roleColour(kind), slotClassName(kind), slotClassName(kind).section(QLatin1Char(' '), 0, 0)});
   items.push_back({LegendItem::Outline, theme.surface, slotClassName(C::empty)});
   legend_->setItems(items);
   const QSignalBlocker blocked(roles_), blocked_too(threshold_);

@@ -44,6 +44,7 @@ class AllocationView : public PaintedView {
   void rolesRequested(slotscope::views::AllocationView::Roles roles, std::optional<std::pair<qint64, qint64>> brush);
 
  protected:
+  bool needsHead() const override { return false; }
   QString emptyText() const override;
   void paintContent(QPainter&, const QSizeF&, const Theme&) override;
   double contentHeight(double width) const override;
@@ -56,6 +57,7 @@ class AllocationView : public PaintedView {
   void mouseDoubleClickEvent(QMouseEvent*) override;
   void mouseMoveEvent(QMouseEvent*) override;
   void leaveEvent(QEvent*) override;
+  void resizeEvent(QResizeEvent*) override;
   void keyPressEvent(QKeyEvent*) override;
 
  private:
@@ -71,6 +73,7 @@ class AllocationView : public PaintedView {
   std::vector<uint8_t> own_roles_;
   QString own_name_;
   LegendWidget* legend_ = nullptr;
+  QLabel* score_label_ = nullptr;
   QComboBox *roles_ = nullptr, *threshold_ = nullptr;
 };
 

@@ -66,11 +66,11 @@ QVector<LegendItem> EslGridView::legend(const Theme& theme) const {
   using R = analysis::Regime;
   if (by_class_)
     for (const auto kind : {C::retrieval, C::shared, C::other})
-      items.push_back({LegendItem::Square, tint(theme.roleColour(kind)), slotClassName(kind)});
+      items.push_back({LegendItem::Square, tint(theme.roleColour(kind)), slotClassName(kind), slotClassName(kind).section(QLatin1Char(' '), 0, 0)});
   else
     for (const auto regime : {R::long_range, R::intermediate, R::short_range})
-      items.push_back({LegendItem::Square, tint(theme.regimeColour(regime)), regimeName(regime)});
-  items.push_back({LegendItem::Line, theme.fit, QStringLiteral("exponential fit")});
+      items.push_back({LegendItem::Square, tint(theme.regimeColour(regime)), regimeName(regime), regime == R::intermediate ? QStringLiteral("middle") : QString()});
+  items.push_back({LegendItem::Line, theme.fit, QStringLiteral("exponential fit"), QStringLiteral("fit")});
   return items;
 }
 

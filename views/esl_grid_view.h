@@ -31,6 +31,7 @@ class EslGridView : public PaintedView {
   Geometry geometryFor(const QSizeF& size, const Theme& theme = Theme::current()) const;
 
  protected:
+  bool needsHead() const override { return false; }
   QString emptyText() const override;
   void paintContent(QPainter&, const QSizeF&, const Theme&) override;
   double contentHeight(double width) const override;

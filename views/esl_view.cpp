@@ -113,7 +113,7 @@ QVector<LegendItem> EslView::legend(const Theme& theme) const {
   using enum analysis::SlotClass;
   if (by_class_) {
     for (const auto kind : {retrieval, shared, other})
-      items.push_back({LegendItem::Square, tint(theme.roleColour(kind)), slotClassName(kind)});
+      items.push_back({LegendItem::Square, tint(theme.roleColour(kind)), slotClassName(kind), slotClassName(kind).section(QLatin1Char(' '), 0, 0)});
   } else {
     const bool uniform = std::any_of(result_.regime.begin(), result_.regime.end(),
                                      [](auto r) { return r == analysis::Regime::uniform; });
@@ -122,9 +122,9 @@ QVector<LegendItem> EslView::legend(const Theme& theme) const {
       items.push_back({LegendItem::Square, tint(theme.regimeColour(R::uniform)), regimeName(R::uniform)});
     else
       for (const auto r : {R::long_range, R::intermediate, R::short_range})
-        items.push_back({LegendItem::Square, tint(theme.regimeColour(r)), regimeName(r)});
+        items.push_back({LegendItem::Square, tint(theme.regimeColour(r)), regimeName(r), r == R::intermediate ? QStringLiteral("middle") : QString()});
   }
-  items.push_back({LegendItem::Line, theme.fit, QStringLiteral("exponential fit")});
+  items.push_back({LegendItem::Line, theme.fit, QStringLiteral("exponential fit"), QStringLiteral("fit")});
   return items;
 }
 

@@ -30,6 +30,7 @@ class OutputView : public PaintedView {
   QRectF stepRect(int step, double width) const;  // content coordinates
 
  protected:
+  bool needsHead() const override { return false; }
   QString emptyText() const override;
   void paintContent(QPainter&, const QSizeF&, const Theme&) override;
   double contentHeight(double width) const override;

@@ -123,11 +123,17 @@ QSize LegendWidget::sizeHint() const {
 
 void LegendWidget::paintEvent(QPaintEvent*) {
   QPainter painter(this);
+  paintLegend(painter, 0, height() / 2.0, fitting(width()), Theme::current());
+}
+
+QVector<LegendItem> LegendWidget::fitting(double width) const {
   const auto& theme = Theme::current();
   auto items = items_;
-  // A narrow bar keeps whole entries; the rest is in the tooltip of the view.
-  while (!items.isEmpty() && legendWidth(items, theme) > width()) items.removeLast();
-  paintLegend(painter, 0, height() / 2.0, items, theme);
+  if (legendWidth(items, theme) <= width) return items;
+  for (auto& item : items)
+    if (!item.brief.isEmpty()) item.text = item.brief;
+  while (!items.isEmpty() && legendWidth(items, theme) > width) items.removeLast();
+  return items;
 }
 
 PaintedView::PaintedView(SelectionModel* selection, QWidget* parent) : View(selection, parent) {
@@ -267,7 +273,8 @@ void PaintedView::setHead(std::shared_ptr<const analysis::HeadData> head) {
 }
 
 void PaintedView::setMessage(const QString& text, const QString& button) {
-  View::setMessage(text, button);
+  const bool meant = !run_ || needsHead();
+  View::setMessage(meant ? text : QString(), meant ? button : QString());
   contentChanged();
 }
 
@@ -284,6 +291,9 @@ void PaintedView::setLoading(bool loading, const QString& stage) {
     contentChanged();
   }
 }
+
+// Short loads (another head of an open trace) must not flicker.
+bool PaintedView::fading() const { return loading_ && loading_since_.elapsed() > 150; }
 
 void PaintedView::placeChildren() {
   if (bar_) bar_->setGeometry(0, 0, width(), kBarHeight);
@@ -333,11 +343,11 @@ void PaintedView::paintEvent(QPaintEvent*) {
     painter.save();
     painter.setClipRect(area);
     painter.translate(area.left(), area.top() - scrollOffset());
-    if (loading_) painter.setOpacity(0.6);
+    if (fading()) painter.setOpacity(0.6);
     paintContent(painter, {area.width(), std::max(area.height(), contentHeight(area.width()))}, theme);
     painter.restore();
   } else if (loading_ && !last_picture_.isNull()) {
-    painter.setOpacity(0.6);
+    if (fading()) painter.setOpacity(0.6);
     painter.drawPixmap(area.topLeft(), last_picture_);
     painter.setOpacity(1);
   } else if (!loading_) {
@@ -350,7 +360,7 @@ void PaintedView::paintEvent(QPaintEvent*) {
     const QRectF box(area.center().x() - width / 2, bottom - 200, width, 200);
     painter.drawText(box, int(Qt::AlignHCenter | Qt::AlignBottom) | Qt::TextWordWrap, why);
   }
-  if (loading_) {
+  if (fading()) {
     // 2 px moving bar; after a second the stage in words.
     const double share = std::fmod(double(loading_since_.elapsed()) / 1400.0, 1.0), bar = area.width() / 4;
     painter.fillRect(QRectF(area.left() + share * (area.width() + bar) - bar, area.top(), bar, 2), theme.text2);

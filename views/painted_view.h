@@ -21,6 +21,7 @@ struct LegendItem {
   enum Mark { Square, Line, Outline } mark = Square;
   QColor colour;
   QString text;
+  QString brief;  // used where the whole legend does not fit; empty: text
 };
 // Draws items from left to right starting at `left`, centred on `middle`; returns the x after the last one.
 double paintLegend(QPainter& painter, double left, double middle, const QVector<LegendItem>& items, const Theme& theme);
@@ -43,6 +44,8 @@ class LegendWidget : public QWidget {
   const QVector<LegendItem>& items() const { return items_; }
   QSize sizeHint() const override;
   QSize minimumSizeHint() const override { return {0, 26}; }
+  // What is drawn at this width: all in full, all brief, or as many as fit.
+  QVector<LegendItem> fitting(double width) const;
 
  protected:
   void paintEvent(QPaintEvent*) override;
@@ -71,6 +74,8 @@ class PaintedView : public View {
 
   QHBoxLayout* viewBar();           // made at the first call
   QLabel* barLabel(const QString& text);
+  // False for views of the whole run: what concerns one head (its message, its absence) leaves them as they are.
+  virtual bool needsHead() const { return true; }
   // Why there is nothing to draw; empty when paintContent can draw.
   virtual QString emptyText() const = 0;
   // Draws with the content's top left at (0, 0) and the given size; already scrolled.
@@ -102,6 +107,7 @@ class PaintedView : public View {
   void keepPicture();
   void styleScroll();
   void placeChildren();
+  bool fading() const;
   QWidget* bar_ = nullptr;
   QHBoxLayout* bar_layout_ = nullptr;
   QScrollBar* scroll_ = nullptr;

@@ -45,6 +45,7 @@ class PromptView : public PaintedView {
   void choiceTextChanged(const QString& text);
 
  protected:
+  bool needsHead() const override { return false; }
   QString emptyText() const override;
   void paintContent(QPainter&, const QSizeF&, const Theme&) override;
   double contentHeight(double width) const override;

@@ -285,6 +285,31 @@ class TestAllocation : public QObject {
     QVERIFY(view.csv().contains(QStringLiteral("# exact: 1\n")));
   }
 
+  void messagesAboutOneHeadLeaveTheRunAlone() {
+    SelectionModel selection;
+    OpenAllocation view(&selection);
+    open(view, selection);
+    const QImage before = view.grab().toImage();
+    view.setHead(nullptr);
+    view.setMessage(QStringLiteral("Layer 2 is attention: it has no slots."));
+    QCOMPARE(view.grab().toImage(), before);
+    view.setRun(nullptr);
+    QVERIFY(view.grab().toImage() != before);
+    QVERIFY(view.accessibleName().contains(QStringLiteral("Nothing is open")));
+  }
+
+  void legendKeepsItsMeaningInNarrowBars() {
+    LegendWidget legend(nullptr);
+    legend.setItems({{LegendItem::Square, Qt::red, QStringLiteral("retrieval only"), QStringLiteral("retrieval")},
+                     {LegendItem::Square, Qt::blue, QStringLiteral("shared"), {}}});
+    const double full = legendWidth(legend.items(), Theme::current());
+    QCOMPARE(legend.fitting(full + 1)[0].text, QStringLiteral("retrieval only"));
+    QCOMPARE(legend.fitting(full - 1)[0].text, QStringLiteral("retrieval"));
+    QCOMPARE(legend.fitting(full - 1).size(), 2);
+    QCOMPARE(legend.fitting(80).size(), 1);
+    QCOMPARE(legend.fitting(3).size(), 0);
+  }
+
   void manyLayersFit() {
     auto run = std::make_shared<RunData>();
     run->own_info = run_->own_info;
