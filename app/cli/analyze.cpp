@@ -164,7 +164,7 @@ std::string run_text(const AnalysisReport& a, const trace::RunInfo& run, bool se
   if (a.planned_tokens > a.tokens) text += " of " + count_text(a.planned_tokens);
   text += " (prompt " + count_text(a.prompt_tokens) + ")\n";
   if (!run.output_ids.empty()) {
-    text += "answer \"" + printable(run.output_text) + "\"";
+    text += std::string(run.has_answer ? "answer" : "generated") + " \"" + printable(run.output_text) + "\"";
     if (run.exact) text += *run.exact ? ", exact" : ", wrong: expected \"" + printable(run.answer) + "\"";
     text += "\n";
   }
@@ -202,11 +202,12 @@ int run_analyze(const AnalyzeSettings& s, const Console& console) {
       if (console.json) console.out_json({{"status", "cancelled"}});
       return kExitCancelled;
     }
-    for (const auto& note : report.notes) console.note(note);
-    if (console.json)
+    if (console.json) {
+      for (const auto& note : report.notes) console.note(note);
       runs.push_back(run_json(report, trace->run(i)));
-    else
+    } else {
       text += "\n" + run_text(report, trace->run(i), trace->run_count() > 1);
+    }
   }
   if (!console.json) {
     console.out(text);

@@ -1,5 +1,6 @@
 // slotscope-cli run: prompts in, trace out.
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 
 #include "app/cli/commands.h"
@@ -116,6 +117,46 @@ Json outcome_json(const RunCommandSettings& s, const engine::Model& model, const
           {"warnings", warnings}};
 }
 
+// What the model said; token ids when there is no tokenizer to give them a text.
+std::string generated_text(const engine::RunOutcome::PerRun& run, bool answer) {
+  const std::string word = answer ? "answer" : "generated";
+  if (!run.output_text.empty() || run.output_ids.empty()) return word + " \"" + printable(run.output_text) + "\"";
+  std::string ids;
+  for (int32_t id : run.output_ids) ids += " " + std::to_string(id);
+  return word + " token ids" + ids;
+}
+
+// "layer 1 is attention: no routes" of several layers as one line: "layers 1-3, 5 are attention: no routes".
+std::vector<std::string> by_layer(const std::vector<std::string>& notes) {
+  std::vector<std::pair<std::string, std::vector<int>>> groups;  // in the order of their first note
+  for (const auto& note : notes) {
+    int layer = -1, end = 0;
+    if (std::sscanf(note.c_str(), "layer %d is %n", &layer, &end) != 1 || end == 0) {
+      groups.push_back({note, {}});
+      continue;
+    }
+    const std::string rest = note.substr(size_t(end));
+    const auto same = [&](const auto& group) { return !group.second.empty() && group.first == rest; };
+    const auto at = std::find_if(groups.begin(), groups.end(), same);
+    if (at == groups.end())
+      groups.push_back({rest, {layer}});
+    else
+      at->second.push_back(layer);
+  }
+  std::vector<std::string> lines;
+  for (const auto& [rest, layers] : groups) {
+    std::string list;
+    for (size_t i = 0; i < layers.size(); ++i) {
+      size_t last = i;
+      while (last + 1 < layers.size() && layers[last + 1] == layers[last] + 1) ++last;
+      list += (list.empty() ? "" : ", ") + std::to_string(layers[i]) + (last > i ? "-" + std::to_string(layers[last]) : "");
+      i = last;
+    }
+    lines.push_back(layers.empty() ? rest : layers.size() == 1 ? "layer " + list + " is " + rest : "layers " + list + " are " + rest);
+  }
+  return lines;
+}
+
 std::string summary(const RunCommandSettings& s, const std::vector<formats::Prompt>& prompts,
                     const engine::RunOutcome& outcome, int64_t file_bytes) {
   const Totals t = totals(outcome, prompts);
@@ -125,7 +166,8 @@ std::string summary(const RunCommandSettings& s, const std::vector<formats::Prom
     const auto& r = outcome.runs[i];
     if (r.exact) ++known, right += *r.exact;
     if (r.output_ids.empty() && !r.exact) continue;
-    text += (outcome.runs.size() > 1 ? "run " + run_name(i) + ": " : "") + "answer \"" + printable(r.output_text) + "\"";
+    text += outcome.runs.size() > 1 ? "run " + run_name(i) + ": " : "";
+    text += generated_text(r, prompts[i].has_answer);
     if (r.exact) text += *r.exact ? ", exact" : ", wrong: expected \"" + printable(prompts[i].answer) + "\"";
     text += "\n";
   }
@@ -190,6 +232,7 @@ int run_run(const RunCommandSettings& s, const Console& console) {
     if (console.json) console.out_json({{"status", "cancelled"}, {"trace", nullptr}});
     return kExitCancelled;
   }
+  progress.begin_stage("", 0);  // not the end of loading once more
   try {
     const ProgressLine line(progress, console);
     outcome = model->run(prompts, tokenizer.get(), options, sink, progress);
@@ -199,7 +242,7 @@ int run_run(const RunCommandSettings& s, const Console& console) {
     throw;
   }
 
-  for (const auto& text : outcome.notes) console.note(text);
+  for (const auto& text : by_layer(outcome.notes)) console.note(text);
   for (const auto& text : sink.warnings()) console.warning(text);
   warnings.insert(warnings.end(), sink.warnings().begin(), sink.warnings().end());
   notes.insert(notes.end(), outcome.notes.begin(), outcome.notes.end());

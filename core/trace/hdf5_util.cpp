@@ -75,7 +75,8 @@ void put(hid_t object, const char* name, hid_t file_type, hid_t memory_type, hid
          const std::string& file) {
   Handle attribute(checked(H5Acreate2(object, name, file_type, space, H5P_DEFAULT, H5P_DEFAULT), file, name,
                            "cannot create the attribute"));
-  if (H5Awrite(attribute, memory_type, data) < 0) fail_hdf5(file, name, "cannot write the attribute");
+  static const int64_t nothing = 0;  // HDF5 refuses a null pointer even for an empty list
+  if (H5Awrite(attribute, memory_type, data ? data : &nothing) < 0) fail_hdf5(file, name, "cannot write the attribute");
 }
 
 }  // namespace

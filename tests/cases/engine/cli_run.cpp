@@ -194,6 +194,28 @@ SLOTSCOPE_CASE(attention_layers_get_a_note_and_no_error) {
   CHECK(noted);
 }
 
+SLOTSCOPE_CASE(heads_that_one_layer_does_not_have) {
+  // Layer 0 has 4 heads, the attention of layer 1 has 2: head 3 is captured where it is.
+  const fs::path out = t.temp() / "x.h5";
+  EXPECT_CODE(run_cli({"run", golden(t, "raven_fla_hybrid_list"), "--ids", "1,2,3", "--heads", "3", "--out", out.string()}), 0, "head 3");
+  const auto trace = trace::Trace::open(out);
+  const auto* routes = trace->run(0).find("layers/0/route_index");
+  CHECK(routes != nullptr);
+  if (routes) CHECK_EQ(routes->shape, (std::vector<int64_t>{3, 1, 3}));
+  EXPECT_CODE(run_cli({"analyze", out.string()}), 0, "analyze");
+}
+
+SLOTSCOPE_CASE(notes_of_several_layers_are_one_line) {
+  const Child c = run_cli(run_words(t, t.temp() / "x.h5", {"--text", "a", "--capture", "route,query_rot"}));
+  EXPECT_CODE(c, 0, "a field that no layer has");
+  EXPECT_SAYS(c.err, "note: layers 0-3 are raven: no query_rot");
+  // Without a tokenizer there is no text to show: the ids are.
+  const Child ids = run_cli({"run", golden(t, "raven_fla_default"), "--ids", "1,2", "--generate", "2", "--out",
+                             (t.temp() / "y.h5").string()});
+  EXPECT_CODE(ids, 0, "generation without a tokenizer");
+  EXPECT_SAYS(ids.out, "generated token ids ");
+}
+
 SLOTSCOPE_CASE(stop_after_runs_no_further_and_answers_nothing) {
   const fs::path out = t.temp() / "x.h5";
   const Child c = run_cli(run_words(t, out, {"--task", "passkey", "--length", "256", "--stop-after", "1", "--capture",
