@@ -86,7 +86,7 @@ class HeadsRanks : public QListWidget {
     setVerticalScrollMode(QAbstractItemView::ScrollPerPixel);
     setItemDelegate(new RankDelegate(this));
     setUniformItemSizes(true);
-    setStyleSheet(QStringLiteral("QListWidget { background: transparent; } QScrollBar:vertical { width: 8px; }"));
+    setProperty("ui", QStringLiteral("ranks"));
     setMouseTracking(true);
     setAttribute(Qt::WA_MacShowFocusRect, false);
     setAccessibleName(QStringLiteral("Heads by score"));

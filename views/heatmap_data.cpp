@@ -171,8 +171,7 @@ HeatmapRows sortRows(const HeadData& head, HeatmapSort sort, int64_t token, bool
 }
 
 std::vector<double> readsAt(const HeadData& head, int64_t token) {
-  if (head.read_heads.empty()) return {};
-  return head.reads_at(token, head.read_heads.front());
+  return head.mean_reads_at(token);
 }
 
 std::optional<double> cellValue(const HeadData& head, Quantity q, int slot, int64_t token, int64_t reference) {
@@ -217,43 +216,45 @@ std::vector<double> marginValues(const HeadData& head, MarginKind kind, int64_t 
 
 namespace {
 
-// Read weights exist at few tokens: their columns are filled, everything else is "not routed".
+// Read weights exist at few tokens: their columns are filled, everything else is "not routed". Pools as core does: the first of
+// NaN, +inf, -inf, finite wins, and the largest finite value.
 SlotGrid read_grid(const GridJob& job) {
   const HeadData& head = *job.head;
   SlotGrid g;
   g.first = job.tokens.first, g.last = job.tokens.second;
   const int64_t tokens = g.last - g.first, rows = int64_t(job.rows.size());
-  g.columns = int(std::min<int64_t>(tokens, job.max_columns));
-  g.rows = int(std::min<int64_t>(rows, job.max_rows));
-  if (g.columns <= 0 || g.rows <= 0) return SlotGrid{};
-  g.tokens_per_column = double(tokens) / g.columns;
-  g.slots_per_row = double(rows) / g.rows;
+  if (tokens <= 0 || rows <= 0) return g;
+  const auto divide_up = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
+  const int64_t per_column = std::max({divide_up(tokens, job.max_columns), job.per_column, int64_t(1)});
+  const int64_t per_row = divide_up(rows, job.max_rows);
+  g.tokens_per_column = double(per_column), g.slots_per_row = double(per_row);
+  g.columns = int(divide_up(tokens, per_column)), g.rows = int(divide_up(rows, per_row));
   const size_t cells = size_t(g.columns) * size_t(g.rows);
   g.value.assign(cells, std::numeric_limits<float>::quiet_NaN());
   g.state.assign(cells, analysis::Cell::not_routed);
+  const auto order = [](analysis::Cell c) { return c == analysis::Cell::not_routed ? 9 : c == analysis::Cell::finite ? 8 : int(c); };
   for (const int64_t t : head.read_token) {
     if (t < g.first || t >= g.last) continue;
     const auto p = readsAt(head, t);
     if (p.empty()) continue;
-    const auto column = size_t(std::min<int64_t>(int64_t(double(t - g.first) / g.tokens_per_column), g.columns - 1));
     for (size_t r = 0; r < job.rows.size(); ++r) {
-      const double v = p[size_t(job.rows[r])];
       SlotGrid one;
-      add_sample(one, v);
+      add_sample(one, p[size_t(job.rows[r])]);
       g.nan_cells += one.nan_cells, g.inf_cells += one.inf_cells;
       if (one.finite_cells) {
-        g.min = g.finite_cells ? std::min(g.min, v) : v, g.max = g.finite_cells ? std::max(g.max, v) : v;
+        g.min = g.finite_cells ? std::min(g.min, one.min) : one.min;
+        g.max = g.finite_cells ? std::max(g.max, one.max) : one.max;
         ++g.finite_cells;
       }
-      const size_t at = std::min(size_t(double(r) / g.slots_per_row), size_t(g.rows - 1)) * size_t(g.columns) + column;
-      const bool wins = g.state[at] == analysis::Cell::not_routed ||
-                        (one.state[0] != analysis::Cell::finite && g.state[at] == analysis::Cell::finite) ||
-                        (one.state[0] == analysis::Cell::finite && g.state[at] == analysis::Cell::finite && one.value[0] > g.value[at]);
-      if (wins) g.state[at] = one.state[0], g.value[at] = one.value[0];
+      const size_t at = r / size_t(per_row) * size_t(g.columns) + size_t((t - g.first) / per_column);
+      const int a = order(one.state[0]), b = order(g.state[at]);
+      if (a < b || (a == b && one.state[0] == analysis::Cell::finite && one.value[0] > g.value[at]))
+        g.state[at] = one.state[0], g.value[at] = one.value[0];
     }
   }
-  g.reduction = g.tokens_per_column > 1 || g.slots_per_row > 1 ? "max of read tokens per column"
-                                                               : std::to_string(head.read_token.size()) + " read tokens drawn";
+  const std::string reads = std::to_string(head.read_token.size()) + " read tokens drawn";
+  g.reduction = per_column > 1 ? reads + ", max of " + std::to_string(per_column) + " tokens per column" : reads + ", no reduction";
+  if (per_row > 1) g.reduction += ", max of " + std::to_string(per_row) + " slots per row";
   return g;
 }
 
@@ -268,6 +269,7 @@ SlotGrid makeGrid(const GridJob& job) {
   request.rows = job.rows;
   request.first = job.tokens.first, request.last = job.tokens.second;
   request.max_columns = job.max_columns, request.max_rows = job.max_rows;
+  request.tokens_per_column = job.per_column;
   request.reference = job.reference;
   if (job.quantity == Quantity::read_attribution) request.read_weight = readsAt(*job.head, job.reference);
   if (job.quantity == Quantity::read_attribution && request.read_weight.empty()) return {};
@@ -324,11 +326,18 @@ std::pair<int, int64_t> firstNan(const HeadData& head, Quantity q, int64_t refer
 }
 
 int64_t tokensPerColumn(int64_t visible, int pixels) {
-  return std::max<int64_t>(1, (visible + std::max(1, pixels) - 1) / std::max(1, pixels));
+  if (visible <= std::max(1, pixels)) return 1;
+  const int64_t room = std::max(1, pixels - 2);  // two columns of play for wholeColumns
+  return (visible + room - 1) / room;
+}
+
+CellRange wholeColumns(CellRange visible, int64_t per_column) {
+  const int64_t first = visible.first / per_column * per_column;
+  return {first, first + (visible.second - first + per_column - 1) / per_column * per_column};
 }
 
 CellRange fetchRange(CellRange visible, int64_t per_column, int64_t total) {
-  const int64_t margin = (visible.second - visible.first) / 2;
+  const int64_t margin = (visible.second - visible.first) / 4;
   const int64_t first = std::max<int64_t>(0, visible.first - margin) / per_column * per_column;
   const int64_t last = (std::min(total, visible.second + margin) + per_column - 1) / per_column * per_column;
   return {first, std::min(total, last)};
@@ -405,7 +414,8 @@ double ColourScale::value(double t) const {
 QString limitText(double v) {
   if (v == 0) return QStringLiteral("0");
   if (std::abs(v) >= 100 && std::abs(v) < 1e6) return signedNumber(v, 0);
-  return strength(v, 2);
+  // Two significant digits at least: 0.0021, not 0.00.
+  return strength(v, std::abs(v) < 0.01 ? 4 : std::abs(v) < 0.1 ? 3 : 2);
 }
 
 }  // namespace slotscope::views

@@ -46,7 +46,7 @@ struct HeatmapRows {
 };
 HeatmapRows sortRows(const HeadData& head, HeatmapSort sort, int64_t token, bool hide_empty);
 
-// p over slots at a token for the first query head that reads this head; empty when not captured there.
+// p over slots at a token, mean of the query heads that read this head; empty when not captured there.
 std::vector<double> readsAt(const HeadData& head, int64_t token);
 // Exact value of one cell in double precision; nothing when no write (read) is there.
 std::optional<double> cellValue(const HeadData& head, Quantity quantity, int slot, int64_t token, int64_t reference);
@@ -61,6 +61,7 @@ struct GridJob {
   std::vector<int> rows;
   CellRange tokens{0, 1};
   int max_columns = 2048, max_rows = 2048;
+  int64_t per_column = 0;  // at least this many tokens per column
   int64_t reference = 0;
 };
 SlotGrid makeGrid(const GridJob& job);
@@ -73,6 +74,9 @@ std::pair<int, int64_t> firstNan(const HeadData& head, Quantity quantity, int64_
 // Tokens per column so that `visible` tokens need at most `pixels` columns; and the token range to fetch around the visible one,
 // aligned to whole columns so that panning does not change what is pooled together.
 int64_t tokensPerColumn(int64_t visible, int pixels);
+// `visible` widened to whole columns, so that no column at an edge is thinner than a pixel and thus lost. The end may lie behind
+// the last token, by less than a column.
+CellRange wholeColumns(CellRange visible, int64_t per_column);
 CellRange fetchRange(CellRange visible, int64_t per_column, int64_t total);
 
 // --- colour ---

@@ -38,18 +38,21 @@ void HeatmapView::paintFigure(QPainter& painter, const QRectF& area, const Theme
     return;
   }
   HeatmapScene s = *on_screen;
-  const HeatmapGeometry& g = s.geometry;
   // As many columns as the device has pixels there: every token when each has one.
   const bool raster = painter.paintEngine() && painter.paintEngine()->type() == QPaintEngine::Raster;
   const QTransform to_device = painter.deviceTransform();
   const double kx = std::max(raster ? 0.0 : kVectorScale, std::hypot(to_device.m11(), to_device.m12()));
   const double ky = std::max(raster ? 0.0 : kVectorScale, std::hypot(to_device.m21(), to_device.m22()));
+  s.geometry = geometryFor(area, scaled.base / 12, kx, ky);
+  const HeatmapGeometry& g = s.geometry;
   const int columns = int(std::clamp<int64_t>(std::llround(std::floor(g.plot.width() * kx + 1e-6)), 1, kMostColumns));
   const int lines = int(std::clamp<int64_t>(std::llround(std::floor(g.plot.height() * ky + 1e-6)), 1, kMostColumns));
-  const CellRange range{g.first, g.last}, rows{g.row_first, g.row_last};
-  const SlotGrid grid = makeGrid(job(range, rows, columns, lines));
+  const CellRange range{g.first, std::min(g.last, tokens())}, rows{g.row_first, std::min<int64_t>(g.row_last, int64_t(rows_.slot.size()))};
+  GridJob request = job(range, rows, columns, lines);
+  request.per_column = tokensPerColumn(tokenRange().second - tokenRange().first, columns);
+  const SlotGrid grid = makeGrid(request);
   s.grid = &grid;
-  s.grid_row = rows.first, s.grid_rows = rows.second - rows.first;
+  s.grid_row = rows.first;
   s.colours = colourMap(colours_.map, theme.dark, colours_.reverse, colours_.soft);
   if (samples_) s.scale = ColourScale::make(*samples_, &grid, colours_);
   s.count_from_one = options.countFromOne;

@@ -45,7 +45,7 @@ std::pair<int, qint64> HeatmapView::cellAt(const QPointF& at) const {
   const HeatmapGeometry g = plotGeometry();
   const int64_t row = std::clamp<int64_t>(g.rowAt(at.y()), 0, int64_t(rows_.slot.size()) - 1);
   const int slot = rows_.slot[size_t(row)];
-  const qint64 token = g.tokenAt(at.x());
+  const qint64 token = std::min<qint64>(g.tokenAt(at.x()), tokens() - 1);
   const Picture& picture = pictureFor(tokenRange(), row_range_);
   if (!picture.grid || picture.grid->tokens_per_column <= 1 || quantity_ == Quantity::survival_of) return {slot, token};
   const double width = picture.grid->tokens_per_column;

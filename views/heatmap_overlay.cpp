@@ -53,10 +53,11 @@ void paint_frame(QPainter& p, const HeatmapScene& s) {
 void paint_class_strip(QPainter& p, const HeatmapScene& s) {
   const auto& g = s.geometry;
   const double left = g.plot.left() - 10, width = 7;
-  for (int64_t row = g.row_first; row < g.row_last;) {
+  const int64_t last = std::min<int64_t>(g.row_last, int64_t(s.rows->slot.size()));
+  for (int64_t row = g.row_first; row < last;) {
     const SlotClass kind = class_of(s, row);
     int64_t end = row + 1;
-    while (end < g.row_last && class_of(s, end) == kind) ++end;
+    while (end < last && class_of(s, end) == kind) ++end;
     const double top = std::round(g.y(double(row))), bottom = std::round(g.y(double(end)));
     row = end;
     if (bottom <= top) continue;
@@ -119,7 +120,7 @@ void paint_slot_ids(QPainter& p, const HeatmapScene& s) {
   p.setFont(s.theme->label());
   p.setPen(s.theme->text2);
   const double right = g.plot.left() - 14;
-  for (int64_t row = g.row_first; row < g.row_last; ++row)
+  for (int64_t row = g.row_first; row < std::min<int64_t>(g.row_last, int64_t(s.rows->slot.size())); ++row)
     p.drawText(QRectF(right - 60, g.y(double(row)), 60, g.rowHeight()), Qt::AlignRight | Qt::AlignVCenter,
                count(shown(s.rows->slot[size_t(row)], s.count_from_one)));
 }
@@ -165,7 +166,7 @@ void paint_margin(QPainter& p, const HeatmapScene& s) {
     if (std::isfinite(v)) most = std::max(most, v);
   if (!(most > 0)) return;
   const double share = s.theme->dark ? 0.75 : 0.65;
-  for (int64_t row = g.row_first; row < g.row_last; ++row) {
+  for (int64_t row = g.row_first; row < std::min<int64_t>(g.row_last, int64_t(s.rows->slot.size())); ++row) {
     const auto slot = size_t(s.rows->slot[size_t(row)]);
     double v = (*s.margin)[slot];
     if (!(v > 0)) continue;

@@ -41,8 +41,10 @@ QImage gridImage(const SlotGrid& grid, const ColourScale& scale, const QVector<Q
 
 QRectF gridRect(const HeatmapScene& s) {
   const auto& g = s.geometry;
+  // Columns and rows are whole: the last ones may reach beyond the data, where the plot ends.
   return {QPointF(g.x(double(s.grid->first)), g.y(double(s.grid_row))),
-          QPointF(g.x(double(s.grid->last)), g.y(double(s.grid_row + s.grid_rows)))};
+          QPointF(g.x(double(s.grid->first) + s.grid->columns * s.grid->tokens_per_column),
+                  g.y(double(s.grid_row) + s.grid->rows * s.grid->slots_per_row))};
 }
 
 void paintGridImage(QPainter& painter, const HeatmapScene& s, const QImage& image) {
@@ -77,11 +79,6 @@ void paintGround(QPainter& painter, const HeatmapScene& s) {
 void paintSpecialCells(QPainter& painter, const HeatmapScene& s) {
   const auto& g = s.geometry;
   if (!s.grid || s.grid->columns <= 0) return;
-  if (!s.scale.valid && s.grid->nan_cells + s.grid->inf_cells > 0 && s.grid->finite_cells == 0) {
-    painter.setPen(s.theme->text2);
-    painter.setFont(s.theme->ui);
-    painter.drawText(g.plot, Qt::AlignCenter, QStringLiteral("no finite values"));
-  }
   if (s.grid->nan_cells + s.grid->inf_cells == 0) return;
   painter.save();
   painter.setClipRect(g.plot, Qt::IntersectClip);
@@ -114,6 +111,16 @@ void paintSpecialCells(QPainter& painter, const HeatmapScene& s) {
       painter.drawPolygon(corners, 3);
       painter.setRenderHint(QPainter::Antialiasing, false);
     }
+  if (!s.scale.valid && s.grid->finite_cells == 0) {
+    const QString text = QStringLiteral("no finite values");
+    painter.setFont(s.theme->semibold());
+    const QFontMetricsF m(painter.font());
+    const QRectF box(g.plot.center() - QPointF(m.horizontalAdvance(text) / 2 + 8, m.height() / 2 + 4),
+                     QSizeF(m.horizontalAdvance(text) + 16, m.height() + 8));
+    painter.fillRect(box, s.theme->surface);
+    painter.setPen(s.theme->error);
+    painter.drawText(box, Qt::AlignCenter, text);
+  }
   painter.restore();
 }
 

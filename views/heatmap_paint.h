@@ -22,8 +22,7 @@ struct HeatmapScene {
   const HeadData* head = nullptr;        // never null
   const HeatmapRows* rows = nullptr;     // never null
   const SlotGrid* grid = nullptr;        // null: nothing reduced yet
-  int64_t grid_row = 0;                  // display row of the grid's first row; the grid ends where its rows end
-  int64_t grid_rows = 0;                 // display rows that the grid covers
+  int64_t grid_row = 0;                  // display row of the grid's first row
   ColourScale scale;
   QVector<QRgb> colours;
   MarginKind margin_kind = MarginKind::esl;

@@ -113,21 +113,28 @@ void HeatmapPlot::setGrid(const HeatmapScene& scene) {
   // QCPColorMap cannot draw one single column or row: it is given twice, at half the width.
   const int twice_c = grid->columns == 1 ? 2 : 1, twice_r = grid->rows == 1 ? 2 : 1;
   const int columns = grid->columns * twice_c, lines = grid->rows * twice_r;
-  const double w = double(grid->last - grid->first) / columns, h = double(scene.grid_rows) / lines;
+  const double w = grid->tokens_per_column / twice_c, h = grid->slots_per_row / twice_r;
   const double top = rows - double(scene.grid_row);
   auto* data = new QCPColorMapData(columns, lines,
-                                   QCPRange(double(grid->first) + w / 2, double(grid->last) - w / 2),
-                                   QCPRange(top - double(scene.grid_rows) + h / 2, top - h / 2));
+                                   QCPRange(double(grid->first) + w / 2, double(grid->first) + (columns - 0.5) * w),
+                                   QCPRange(top - (lines - 0.5) * h, top - h / 2));
   // The map gets places on the colour scale, not values: logarithms are taken here and infinite or huge values cannot overflow
   // inside. A place in the middle of level k gives exactly colour k.
   const auto level = [](double place) { return place >= 1 ? 1.0 : (std::lround(place * 255) + 0.5) / 255; };
+  data->fill(std::numeric_limits<double>::quiet_NaN());
   for (int r = 0; r < lines; ++r)
     for (int c = 0; c < columns; ++c) {
       const size_t at = size_t(r / twice_r) * size_t(grid->columns) + size_t(c / twice_c);
-      double v = std::numeric_limits<double>::quiet_NaN();
-      if (grid->state[at] == analysis::Cell::finite && scene.scale.valid) v = level(scene.scale.place(double(grid->value[at])));
-      if (grid->state[at] == analysis::Cell::pos_inf) v = scene.scale.downwards ? level(0) : 1;
-      if (grid->state[at] == analysis::Cell::neg_inf) v = scene.scale.downwards ? 1 : level(0);
+      double v;
+      switch (grid->state[at]) {
+        case analysis::Cell::finite:
+          if (!scene.scale.valid) continue;
+          v = level(scene.scale.place(double(grid->value[at])));
+          break;
+        case analysis::Cell::pos_inf: v = scene.scale.downwards ? level(0) : 1; break;
+        case analysis::Cell::neg_inf: v = scene.scale.downwards ? 1 : level(0); break;
+        default: continue;
+      }
       data->setCell(c, lines - 1 - r, v);  // row 0 on top: rows are written flipped
     }
   impl_->map->setData(data, false);

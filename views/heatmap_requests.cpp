@@ -50,14 +50,17 @@ void HeatmapView::requestGrid() {
   const int64_t per_column = tokensPerColumn(visible.second - visible.first, width);
   const int64_t rows_visible = row_range_.second - row_range_.first, all_rows = int64_t(rows_.slot.size());
   const int64_t per_row = tokensPerColumn(rows_visible, height);
+  CellRange whole = wholeColumns(visible, per_column);
+  whole.second = std::min(whole.second, tokens());
   const bool fits = picture_.grid && picture_.per_column == per_column && picture_.per_row == per_row &&
-                    covers({picture_.grid->first, picture_.grid->last}, visible) && covers(picture_.rows, row_range_);
+                    covers({picture_.grid->first, picture_.grid->last}, whole) && covers(picture_.rows, row_range_);
   if (fits) return showPicture();
-  const CellRange fetch = fetchRange(visible, per_column, tokens());
+  const CellRange fetch = fetchRange(wholeColumns(visible, per_column), per_column, tokens());
   const CellRange rows = per_row == 1 && all_rows <= kAllRows ? CellRange{0, all_rows} : row_range_;
   const int columns = int((fetch.second - fetch.first + per_column - 1) / per_column);
   const int lines = int((rows.second - rows.first + per_row - 1) / per_row);
   GridJob request = job(fetch, rows, columns, lines);
+  request.per_column = per_column;
   if (!worker_ || fetch.second - fetch.first <= kAtOnceTokens) {
     adopt({std::make_shared<const SlotGrid>(makeGrid(request)), rows, per_column, per_row}, false);
     return;

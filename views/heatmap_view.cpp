@@ -42,6 +42,7 @@ HeatmapView::HeatmapView(SelectionModel* selection, Worker* worker, QWidget* par
   connect(timeline_, &View::statusText, this, &View::statusText);
 
   tip_ = new HeatmapTip(this);
+  tip_->setObjectName(QStringLiteral("heatmap-tip"));
   loading_bar_ = new MovingBar(this);
   message_page_ = new QWidget(this);
   auto* page = new QVBoxLayout(message_page_);
@@ -225,14 +226,14 @@ void HeatmapView::colourChanged() {
 std::optional<HeatmapScene> HeatmapView::scene(const QRectF& area, const Theme& theme) const {
   if (!head_ || rows_.slot.empty() || tokens() <= 0) return std::nullopt;
   HeatmapScene s;
-  s.geometry = HeatmapGeometry::make(area, tokenRange(), row_range_, theme.base / 12);
+  s.geometry = geometryFor(area, theme.base / 12, plot_->devicePixels(), plot_->devicePixels());
   s.theme = &theme;
   s.run = run_ ? &run_->info() : nullptr;
   s.head = head_.get();
   s.rows = &rows_;
   const Picture& picture = pictureFor(tokenRange(), row_range_);
   s.grid = picture.grid.get();
-  s.grid_row = picture.rows.first, s.grid_rows = picture.rows.second - picture.rows.first;
+  s.grid_row = picture.rows.first;
   s.scale = scale_;
   s.colours = map_;
   s.margin_kind = margin_kind_;
@@ -246,8 +247,17 @@ std::optional<HeatmapScene> HeatmapView::scene(const QRectF& area, const Theme& 
   return s;
 }
 
+HeatmapGeometry HeatmapView::geometryFor(const QRectF& area, double scale, double pixels_x, double pixels_y) const {
+  CellRange visible = tokenRange(), rows = row_range_;
+  const HeatmapGeometry g = HeatmapGeometry::make(area, visible, rows, scale);
+  visible = wholeColumns(visible, tokensPerColumn(visible.second - visible.first, int(g.plot.width() * pixels_x + 1e-6)));
+  const int64_t per_row = tokensPerColumn(rows.second - rows.first, int(g.plot.height() * pixels_y + 1e-6));
+  rows.second = rows.first + (rows.second - rows.first + per_row - 1) / per_row * per_row;
+  return HeatmapGeometry::make(area, visible, rows, scale);
+}
+
 HeatmapGeometry HeatmapView::plotGeometry() const {
-  return HeatmapGeometry::make(QRectF(plot_->rect()), tokenRange(), row_range_, Theme::current().base / 12);
+  return geometryFor(QRectF(plot_->rect()), Theme::current().base / 12, plot_->devicePixels(), plot_->devicePixels());
 }
 
 void HeatmapView::selectionMoved(int parts) {

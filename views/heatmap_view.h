@@ -51,6 +51,7 @@ class HeatmapView : public View {
   const HeatmapRows& rows() const { return rows_; }
   const ColourScale& colourScale() const { return scale_; }
   QString currentReduction() const { return reduction_; }
+  const SlotGrid* shownGrid() const { return shown_; }
   // The picture on the screen, as drawn with these settings.
   HeatmapGeometry plotGeometry() const;   // in coordinates of plotWidget()
   QWidget* plotWidget() const;
@@ -108,6 +109,8 @@ class HeatmapView : public View {
   int64_t tokens() const;
   int64_t reference() const { return selection_->current().token; }
   int64_t query() const;
+  // `pixels`: of the device per logical pixel. The geometry shows whole columns and rows of a reduced picture.
+  HeatmapGeometry geometryFor(const QRectF& area, double scale, double pixels_x, double pixels_y) const;
   std::optional<HeatmapScene> scene(const QRectF& area, const Theme& theme) const;
   // --- heatmap_requests.cpp: what to reduce, and when
   void requestGrid();
