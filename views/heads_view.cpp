@@ -86,7 +86,6 @@ class HeadsRanks : public QListWidget {
     setVerticalScrollMode(QAbstractItemView::ScrollPerPixel);
     setItemDelegate(new RankDelegate(this));
     setUniformItemSizes(true);
-    setProperty("ui", QStringLiteral("ranks"));
     setMouseTracking(true);
     setAttribute(Qt::WA_MacShowFocusRect, false);
     setAccessibleName(QStringLiteral("Heads by score"));
@@ -263,6 +262,10 @@ void HeadsView::place() {
   QPalette palette = heading_->palette();
   palette.setColor(QPalette::WindowText, theme.text2);
   heading_->setPalette(palette);
+  const QString thin = QStringLiteral("QListWidget { background: transparent; } QScrollBar:vertical { background: transparent; width: 8px; margin: 0; }"
+                                      "QScrollBar::handle:vertical { background: %1; border-radius: 3px; min-height: 20px; margin: 1px; }"
+                                      "QScrollBar::add-line:vertical, QScrollBar::sub-line:vertical { height: 0; }").arg(theme.line.name());
+  if (ranks_->styleSheet() != thin) ranks_->setStyleSheet(thin);
   heading_->setContentsMargins(int(8 * k), int(4 * k), 8, 0);
   const int row = int(20 * k), heading = int(22 * k), legend = int(26 * k);
   const int least_rows = rank_rows_ > 0 ? rank_rows_ : height() < 330 ? 2 : 4;

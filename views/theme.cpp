@@ -195,10 +195,6 @@ QMainWindow::separator { background: transparent; width: 6px; height: 6px; }
 QMainWindow::separator:hover { background: %line; }
 QMenuBar { background: %header; border: none; } QMenuBar::item { background: transparent; padding: 4px 10px; }
 QMenuBar::item:selected { background: %hoverfill; }
-QListWidget[ui="ranks"] { background: transparent; }
-QListWidget[ui="ranks"] QScrollBar:vertical { background: transparent; width: 8px; margin: 0; }
-QListWidget[ui="ranks"] QScrollBar::handle:vertical { background: %linestrong; border-radius: 3px; min-height: 20px; margin: 1px; }
-QListWidget[ui="ranks"] QScrollBar::add-line:vertical, QListWidget[ui="ranks"] QScrollBar::sub-line:vertical { height: 0; }
 QToolTip { background: %surface; color: %text; border: 1px solid %linestrong; padding: 4px 6px; }
 )");
   const auto put = [&](const char* key, const QString& value) { sheet.replace(QLatin1String(key), value); };
