@@ -1,4 +1,5 @@
-// Stable top-k of router scores (spec: architecture "Numerics"): score descending, ties to the lower slot, gap at the cut.
+// Stable top-k of router scores (spec: architecture "Numerics"): score descending, ties to the lower slot,
+// gap at the cut.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +14,9 @@ struct RouteSelectInput {
   int slots = 0;  // M
   int top_k = 0;  // K
 };
-// index [rows, top_k]: rank order. gap [rows] (may be null): score of rank K minus the best score left out, so 0 is a tied cut;
-// NaN when top_k == slots (there is no cut). A NaN score ranks before every number, as in a descending sort.
+// index [rows, top_k]: rank order. gap [rows] (may be null): score of rank K minus the best score left out,
+// so 0 is a tied cut; NaN when top_k == slots (there is no cut). A NaN score ranks before every number, as in
+// a descending sort.
 template <class Real>
 struct RouteSelectOutput {
   int32_t* index = nullptr;
@@ -23,9 +25,12 @@ struct RouteSelectOutput {
 
 // Rows [first, last). The rows do not depend on each other: callers may split them between threads.
 template <class Real>
-void select_routes_cpu(const RouteSelectInput<Real>&, const RouteSelectOutput<Real>&, int64_t first, int64_t last);
+void select_routes_cpu(const RouteSelectInput<Real>&, const RouteSelectOutput<Real>&, int64_t first,
+                       int64_t last);
 
-extern template void select_routes_cpu(const RouteSelectInput<float>&, const RouteSelectOutput<float>&, int64_t, int64_t);
-extern template void select_routes_cpu(const RouteSelectInput<double>&, const RouteSelectOutput<double>&, int64_t, int64_t);
+extern template void select_routes_cpu(const RouteSelectInput<float>&, const RouteSelectOutput<float>&,
+                                       int64_t, int64_t);
+extern template void select_routes_cpu(const RouteSelectInput<double>&, const RouteSelectOutput<double>&,
+                                       int64_t, int64_t);
 
 }  // namespace slotscope::kernels

@@ -26,7 +26,8 @@ struct Before {
 }  // namespace
 
 template <class Real>
-void select_routes_cpu(const RouteSelectInput<Real>& in, const RouteSelectOutput<Real>& out, int64_t first, int64_t last) {
+void select_routes_cpu(const RouteSelectInput<Real>& in, const RouteSelectOutput<Real>& out, int64_t first,
+                       int64_t last) {
   std::vector<int32_t> order(static_cast<size_t>(in.slots));
   for (int64_t row = first; row < last; ++row) {
     const Real* score = in.score + row * in.slots;
@@ -43,7 +44,9 @@ void select_routes_cpu(const RouteSelectInput<Real>& in, const RouteSelectOutput
   }
 }
 
-template void select_routes_cpu(const RouteSelectInput<float>&, const RouteSelectOutput<float>&, int64_t, int64_t);
-template void select_routes_cpu(const RouteSelectInput<double>&, const RouteSelectOutput<double>&, int64_t, int64_t);
+template void select_routes_cpu(const RouteSelectInput<float>&, const RouteSelectOutput<float>&, int64_t,
+                                int64_t);
+template void select_routes_cpu(const RouteSelectInput<double>&, const RouteSelectOutput<double>&, int64_t,
+                                int64_t);
 
 }  // namespace slotscope::kernels

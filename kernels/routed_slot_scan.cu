@@ -5,8 +5,9 @@
 
 #include "kernels/routed_slot_scan.h"
 
-// The plain token-recurrent form: exact, deterministic, fast enough to use; the chunked matrix form replaces it for speed
-// (spec: kernels.md). One block owns one (batch, head) pair, so no two blocks touch the same slot.
+// The plain token-recurrent form: exact, deterministic, fast enough to use; the chunked matrix form replaces
+// it for speed (spec: kernels.md). One block owns one (batch, head) pair, so no two blocks touch the same
+// slot.
 namespace slotscope::kernels {
 namespace {
 
@@ -45,7 +46,8 @@ __device__ void softmax(Real* z, int slots, int lane) {
 }
 
 template <class Real>
-__device__ void update_slots(const RoutedSlotScanInput<Real>& in, int64_t at, Real* state, const Real* x, int width) {
+__device__ void update_slots(const RoutedSlotScanInput<Real>& in, int64_t at, Real* state, const Real* x,
+                             int width) {
   for (int i = threadIdx.x; i < in.top_k * width; i += kThreads) {
     const int rank = i / width, column = i % width;
     const int slot = in.index[at * in.top_k + rank];
@@ -56,8 +58,8 @@ __device__ void update_slots(const RoutedSlotScanInput<Real>& in, int64_t at, Re
 }
 
 template <class Real>
-__global__ void __launch_bounds__(kThreads) scan_kernel(RoutedSlotScanInput<Real> in, RoutedSlotScanOutput<Real> out,
-                                                         bool state_in_shared) {
+__global__ void __launch_bounds__(kThreads)
+    scan_kernel(RoutedSlotScanInput<Real> in, RoutedSlotScanOutput<Real> out, bool state_in_shared) {
   extern __shared__ double shared_storage[];
   Real* const z = reinterpret_cast<Real*>(shared_storage);  // [slots]
   Real* const partial = z + in.slots;                       // [kThreads]
@@ -73,7 +75,8 @@ __global__ void __launch_bounds__(kThreads) scan_kernel(RoutedSlotScanInput<Real
     for (int i = threadIdx.x; i < in.slots * in.d_k; i += kThreads) state_k[i] = global_k[i];
     for (int i = threadIdx.x; i < in.slots * in.d_v; i += kThreads) state_v[i] = global_v[i];
   }
-  // The value columns are split into `slices` of the slot axis so that every thread has work: d_v columns x slices <= kThreads.
+  // The value columns are split into `slices` of the slot axis so that every thread has work: d_v columns x
+  // slices <= kThreads.
   const int slices = in.d_v >= kThreads ? 1 : kThreads / in.d_v;
   __syncthreads();
   for (int64_t t = 0; t < in.tokens; ++t) {
@@ -128,7 +131,9 @@ __global__ void __launch_bounds__(kThreads) scan_kernel(RoutedSlotScanInput<Real
 }
 
 void check(cudaError_t error, const char* what) {
-  if (error != cudaSuccess) throw std::runtime_error(std::string("routed_slot_scan_cuda: ") + what + ": " + cudaGetErrorString(error));
+  if (error != cudaSuccess)
+    throw std::runtime_error(std::string("routed_slot_scan_cuda: ") + what + ": " +
+                             cudaGetErrorString(error));
 }
 
 template <class Real>
@@ -137,26 +142,32 @@ void launch(const RoutedSlotScanInput<Real>& in, const RoutedSlotScanOutput<Real
   if (pairs == 0 || in.tokens == 0) return;
   int device = 0, most = 0;
   check(cudaGetDevice(&device), "cudaGetDevice");
-  check(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "shared memory limit");
+  check(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
+        "shared memory limit");
   const size_t work = (size_t(in.slots) + kThreads) * sizeof(Real);
   const size_t state = size_t(in.slots) * (size_t(in.d_k) + size_t(in.d_v)) * sizeof(Real);
   const bool in_shared = work + state <= size_t(most);
   const size_t bytes = work + (in_shared ? state : 0);
   if (bytes > size_t(most))
-    throw std::runtime_error("routed_slot_scan_cuda: " + std::to_string(in.slots) + " slots need " + std::to_string(bytes) +
-                             " bytes of shared memory, the device has " + std::to_string(most));
+    throw std::runtime_error("routed_slot_scan_cuda: " + std::to_string(in.slots) + " slots need " +
+                             std::to_string(bytes) + " bytes of shared memory, the device has " +
+                             std::to_string(most));
   if (bytes > 48 * 1024)
-    check(cudaFuncSetAttribute(scan_kernel<Real>, cudaFuncAttributeMaxDynamicSharedMemorySize, int(bytes)), "shared memory");
-  scan_kernel<Real><<<unsigned(pairs), kThreads, bytes, static_cast<cudaStream_t>(stream)>>>(in, out, in_shared);
+    check(cudaFuncSetAttribute(scan_kernel<Real>, cudaFuncAttributeMaxDynamicSharedMemorySize, int(bytes)),
+          "shared memory");
+  scan_kernel<Real>
+      <<<unsigned(pairs), kThreads, bytes, static_cast<cudaStream_t>(stream)>>>(in, out, in_shared);
   check(cudaGetLastError(), "launch");
 }
 
 }  // namespace
 
-void routed_slot_scan_cuda(const RoutedSlotScanInput<float>& in, const RoutedSlotScanOutput<float>& out, void* stream) {
+void routed_slot_scan_cuda(const RoutedSlotScanInput<float>& in, const RoutedSlotScanOutput<float>& out,
+                           void* stream) {
   launch(in, out, stream);
 }
-void routed_slot_scan_cuda(const RoutedSlotScanInput<double>& in, const RoutedSlotScanOutput<double>& out, void* stream) {
+void routed_slot_scan_cuda(const RoutedSlotScanInput<double>& in, const RoutedSlotScanOutput<double>& out,
+                           void* stream) {
   launch(in, out, stream);
 }
 

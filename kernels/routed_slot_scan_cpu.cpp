@@ -8,8 +8,8 @@
 #include <stdexcept>
 #endif
 
-// One body compiled for several instruction sets. Lanes are fixed and products are never contracted to FMA (see the
-// -ffp-contract=off of this file), so every variant gives the same bits.
+// One body compiled for several instruction sets. Lanes are fixed and products are never contracted to FMA
+// (see the -ffp-contract=off of this file), so every variant gives the same bits.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
 #define SLOTSCOPE_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
@@ -21,32 +21,35 @@ namespace {
 
 constexpr int kLanes = 16;
 
-// out[m] = scale * (row m of `rows` . x), lane l sums the elements l, l + 16, ...; lanes are then added in pairs.
-#define SLOTSCOPE_DEFINE_PRIMITIVES(Real)                                                                            \
-  SLOTSCOPE_CLONES void logits(const Real* rows, const Real* x, int count, int width, Real scale, Real* out) {       \
-    const int whole = width - width % kLanes;                                                                        \
-    for (int m = 0; m < count; ++m) {                                                                                \
-      const Real* row = rows + int64_t(m) * width;                                                                   \
-      Real lane[kLanes] = {};                                                                                        \
-      for (int i = 0; i < whole; i += kLanes)                                                                        \
-        for (int l = 0; l < kLanes; ++l) lane[l] += row[i + l] * x[i + l];                                           \
-      for (int i = whole; i < width; ++i) lane[i - whole] += row[i] * x[i];                                          \
-      for (int step = kLanes / 2; step > 0; step /= 2)                                                               \
-        for (int l = 0; l < step; ++l) lane[l] += lane[l + step];                                                    \
-      out[m] = scale * lane[0];                                                                                      \
-    }                                                                                                                \
-  }                                                                                                                  \
-  /* out = sum over rows, in slot order, of weight[m] * row m */                                                     \
-  SLOTSCOPE_CLONES void weighted_sum(const Real* rows, const Real* weight, int count, int width, Real* out) {        \
-    for (int i = 0; i < width; ++i) out[i] = 0;                                                                      \
-    for (int m = 0; m < count; ++m) {                                                                                \
-      const Real* row = rows + int64_t(m) * width;                                                                   \
-      const Real w = weight[m];                                                                                      \
-      for (int i = 0; i < width; ++i) out[i] += w * row[i];                                                          \
-    }                                                                                                                \
-  }                                                                                                                  \
-  SLOTSCOPE_CLONES void update(Real* row, const Real* x, int width, Real keep, Real write) {                         \
-    for (int i = 0; i < width; ++i) row[i] = keep * row[i] + write * x[i];                                           \
+// out[m] = scale * (row m of `rows` . x), lane l sums the elements l, l + 16, ...; lanes are then added in
+// pairs.
+#define SLOTSCOPE_DEFINE_PRIMITIVES(Real)                                                         \
+  SLOTSCOPE_CLONES void logits(const Real* rows, const Real* x, int count, int width, Real scale, \
+                               Real* out) {                                                       \
+    const int whole = width - width % kLanes;                                                     \
+    for (int m = 0; m < count; ++m) {                                                             \
+      const Real* row = rows + int64_t(m) * width;                                                \
+      Real lane[kLanes] = {};                                                                     \
+      for (int i = 0; i < whole; i += kLanes)                                                     \
+        for (int l = 0; l < kLanes; ++l) lane[l] += row[i + l] * x[i + l];                        \
+      for (int i = whole; i < width; ++i) lane[i - whole] += row[i] * x[i];                       \
+      for (int step = kLanes / 2; step > 0; step /= 2)                                            \
+        for (int l = 0; l < step; ++l) lane[l] += lane[l + step];                                 \
+      out[m] = scale * lane[0];                                                                   \
+    }                                                                                             \
+  }                                                                                               \
+  /* out = sum over rows, in slot order, of weight[m] * row m */                                  \
+  SLOTSCOPE_CLONES void weighted_sum(const Real* rows, const Real* weight, int count, int width,  \
+                                     Real* out) {                                                 \
+    for (int i = 0; i < width; ++i) out[i] = 0;                                                   \
+    for (int m = 0; m < count; ++m) {                                                             \
+      const Real* row = rows + int64_t(m) * width;                                                \
+      const Real w = weight[m];                                                                   \
+      for (int i = 0; i < width; ++i) out[i] += w * row[i];                                       \
+    }                                                                                             \
+  }                                                                                               \
+  SLOTSCOPE_CLONES void update(Real* row, const Real* x, int width, Real keep, Real write) {      \
+    for (int i = 0; i < width; ++i) row[i] = keep * row[i] + write * x[i];                        \
   }
 SLOTSCOPE_DEFINE_PRIMITIVES(float)
 SLOTSCOPE_DEFINE_PRIMITIVES(double)
@@ -64,8 +67,8 @@ void softmax(Real* z, int count) {
 }  // namespace
 
 template <class Real>
-void routed_slot_scan_cpu(const RoutedSlotScanInput<Real>& in, const RoutedSlotScanOutput<Real>& out, int64_t first,
-                          int64_t last) {
+void routed_slot_scan_cpu(const RoutedSlotScanInput<Real>& in, const RoutedSlotScanOutput<Real>& out,
+                          int64_t first, int64_t last) {
   std::vector<Real> z(static_cast<size_t>(in.slots));
   const int query_heads = in.heads * in.group;
   for (int64_t pair = first; pair < last; ++pair) {
@@ -94,8 +97,10 @@ void routed_slot_scan_cpu(const RoutedSlotScanInput<Real>& in, const RoutedSlotS
   }
 }
 
-template void routed_slot_scan_cpu(const RoutedSlotScanInput<float>&, const RoutedSlotScanOutput<float>&, int64_t, int64_t);
-template void routed_slot_scan_cpu(const RoutedSlotScanInput<double>&, const RoutedSlotScanOutput<double>&, int64_t, int64_t);
+template void routed_slot_scan_cpu(const RoutedSlotScanInput<float>&, const RoutedSlotScanOutput<float>&,
+                                   int64_t, int64_t);
+template void routed_slot_scan_cpu(const RoutedSlotScanInput<double>&, const RoutedSlotScanOutput<double>&,
+                                   int64_t, int64_t);
 
 #ifndef SLOTSCOPE_HAS_CUDA
 void routed_slot_scan_cuda(const RoutedSlotScanInput<float>&, const RoutedSlotScanOutput<float>&, void*) {

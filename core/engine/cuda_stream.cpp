@@ -12,7 +12,9 @@ namespace slotscope::engine {
 #ifdef SLOTSCOPE_ENGINE_CUDA
 namespace {
 
-std::string version_text(int version) { return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10); }
+std::string version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
 
 std::string reason(cudaError_t error) {
   int driver = 0, runtime = 0;
@@ -20,14 +22,16 @@ std::string reason(cudaError_t error) {
   cudaRuntimeGetVersion(&runtime);
   if (driver == 0) return "no NVIDIA driver found";
   if (driver / 1000 < runtime / 1000)
-    return "the NVIDIA driver supports CUDA " + version_text(driver) + ", this program needs " + version_text(runtime) +
-           ": update the driver, or run on the CPU";
+    return "the NVIDIA driver supports CUDA " + version_text(driver) + ", this program needs " +
+           version_text(runtime) + ": update the driver, or run on the CPU";
   return std::string("no usable CUDA device: ") + cudaGetErrorString(error);
 }
 
 }  // namespace
 
-void* current_cuda_stream(int device) { return c10::cuda::getCurrentCUDAStream(c10::DeviceIndex(device)).stream(); }
+void* current_cuda_stream(int device) {
+  return c10::cuda::getCurrentCUDAStream(c10::DeviceIndex(device)).stream();
+}
 void synchronise_cuda(int) { c10::cuda::device_synchronize(); }
 
 std::vector<CudaDevice> cuda_devices(std::string* why) {

@@ -1,4 +1,5 @@
-// The few CUDA calls of the engine, so that only one file needs c10/cuda headers and builds without them stay simple.
+// The few CUDA calls of the engine, so that only one file needs c10/cuda headers and builds without them stay
+// simple.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,8 @@ namespace slotscope::engine {
 
 // The stream that LibTorch's operations on this device use now (cudaStream_t). Null in a build without CUDA.
 void* current_cuda_stream(int device);
-// Waits for everything queued on the device; asynchronous errors surface here. Nothing in a build without CUDA.
+// Waits for everything queued on the device; asynchronous errors surface here. Nothing in a build without
+// CUDA.
 void synchronise_cuda(int device);
 
 struct CudaDevice {

@@ -32,7 +32,8 @@ int64_t group_number(const char* path) {
 
 int64_t free_host_bytes() {
   int64_t room = meminfo("MemAvailable");
-  const int64_t limit = group_number("/sys/fs/cgroup/memory.max"), used = group_number("/sys/fs/cgroup/memory.current");
+  const int64_t limit = group_number("/sys/fs/cgroup/memory.max"),
+                used = group_number("/sys/fs/cgroup/memory.current");
   if (limit >= 0 && used >= 0) {
     const int64_t left = std::max<int64_t>(0, limit - used);
     room = room > 0 ? std::min(room, left) : left;
@@ -47,8 +48,8 @@ int64_t free_device_bytes(const at::Device& device) {
 }
 
 std::vector<DeviceInfo> devices(std::string* why_no_cuda) {
-  std::vector<DeviceInfo> list = {
-      {"cpu", std::to_string(std::thread::hardware_concurrency()) + " cores", meminfo("MemTotal"), free_host_bytes()}};
+  std::vector<DeviceInfo> list = {{"cpu", std::to_string(std::thread::hardware_concurrency()) + " cores",
+                                   meminfo("MemTotal"), free_host_bytes()}};
   for (const CudaDevice& d : cuda_devices(why_no_cuda)) {
     char text[32];
     std::snprintf(text, sizeof text, ", %.0f GB", double(d.total_bytes) / 1e9);

@@ -1,6 +1,7 @@
 // One run: prompts in order, segments with carried state, generation from the state, everything to the sink.
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
+#include <c10/core/DeviceGuard.h>
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
@@ -47,16 +48,25 @@ trace::Attributes settings(const RunOptions& o, int64_t generate, int64_t segmen
   std::string tokens;
   for (const auto& [begin, end] : o.plan.tokens)
     tokens += (tokens.empty() ? "" : ",") + std::to_string(begin) + ":" + std::to_string(end);
-  return {{"capture", join(o.plan.fields)}, {"capture_layers", join(o.plan.layers)}, {"capture_heads", join(o.plan.heads)},
-          {"capture_tokens", tokens}, {"read_at", o.plan.read_at}, {"state_at", o.plan.state_at}, {"store", o.plan.store},
-          {"segment", segment}, {"stop_after", int64_t(o.stop_after)}, {"generate", generate}, {"temperature", o.temperature},
-          {"top_p", o.top_p}, {"sampling_seed", std::to_string(o.seed)}};
+  return {{"capture", join(o.plan.fields)},
+          {"capture_layers", join(o.plan.layers)},
+          {"capture_heads", join(o.plan.heads)},
+          {"capture_tokens", tokens},
+          {"read_at", o.plan.read_at},
+          {"state_at", o.plan.state_at},
+          {"store", o.plan.store},
+          {"segment", segment},
+          {"stop_after", int64_t(o.stop_after)},
+          {"generate", generate},
+          {"temperature", o.temperature},
+          {"top_p", o.top_p},
+          {"sampling_seed", std::to_string(o.seed)}};
 }
 
 struct Cancelled {};
 
-// One token of a small model is done before a second thread has woken up, and threads that wait for each other at every operation
-// are slow on a busy machine.
+// One token of a small model is done before a second thread has woken up, and threads that wait for each
+// other at every operation are slow on a busy machine.
 class SingleThread {
  public:
   explicit SingleThread(bool on) : before_(on ? at::get_num_threads() : 0) {
@@ -74,12 +84,24 @@ constexpr int64_t kSmallModel = 20'000'000;  // parameters
 
 class PromptRun {
  public:
-  PromptRun(const LoadedModel& model, const formats::Prompt& prompt, const formats::Tokenizer* tokenizer, const RunOptions& options,
-            const RunCapture& capture, int run, int64_t segment, trace::Sink& sink, Progress& progress, std::string label)
-      : model_(model), lm_(*model.lm_), prompt_(prompt), tokenizer_(tokenizer), options_(options), capture_(capture), run_(run),
-        segment_(segment), sink_(sink), progress_(progress), label_(std::move(label)),
-        recorder_(capture, model.shape_, run, sink, lm_.numerics.device), states_(lm_.initial_state(1)),
-        limit_(model.generate_limit(prompt, options)), random_(options.seed + uint64_t(run)) {
+  PromptRun(const LoadedModel& model, const formats::Prompt& prompt, const formats::Tokenizer* tokenizer,
+            const RunOptions& options, const RunCapture& capture, int run, int64_t segment, trace::Sink& sink,
+            Progress& progress, std::string label)
+      : model_(model),
+        lm_(*model.lm_),
+        prompt_(prompt),
+        tokenizer_(tokenizer),
+        options_(options),
+        capture_(capture),
+        run_(run),
+        segment_(segment),
+        sink_(sink),
+        progress_(progress),
+        label_(std::move(label)),
+        recorder_(capture, model.shape_, run, sink, lm_.numerics.device),
+        states_(lm_.initial_state(1)),
+        limit_(model.generate_limit(prompt, options)),
+        random_(options.seed + uint64_t(run)) {
     for (const Block& block : lm_.blocks) mixers_.push_back(block.mixer.get());
     last_block_ = options.stop_after >= 0 ? options.stop_after : int(lm_.blocks.size()) - 1;
   }
@@ -101,7 +123,8 @@ class PromptRun {
     const int64_t known = tokenizer_ ? tokenizer_->size() : model_.shape_.vocab;
     while (int64_t(result.output_ids.size()) < limit_) {
       if (progress_.cancel_requested()) throw Cancelled{};
-      const SampledToken token = sample(next_logits_, known, {options_.temperature, options_.top_p, options_.candidates}, random_);
+      const SampledToken token =
+          sample(next_logits_, known, {options_.temperature, options_.top_p, options_.candidates}, random_);
       if (!token.finite) {
         notes.push_back(label_ + "generation stopped after " + std::to_string(result.output_ids.size()) +
                         " tokens: the logits are not finite");
@@ -126,7 +149,8 @@ class PromptRun {
     if (limit_ > 0) {
       std::vector<Span> spans = capture_.spec.spans;
       for (Span& span : spans)
-        if (span.name == "answer" && span.begin == prompt_tokens()) span.end = prompt_tokens() + answer_tokens_fed();
+        if (span.name == "answer" && span.begin == prompt_tokens())
+          span.end = prompt_tokens() + answer_tokens_fed();
       sink_.set_spans(run_, spans);
     }
     if (complete && prompt_.has_answer && limit_ > 0) {
@@ -162,10 +186,13 @@ class PromptRun {
     const int layers = last_block_ + 1;
     const std::vector<MixerState> before = states_;
     recorder_.begin_segment(fed_, count, answer);
-    const at::Tensor tokens = at::tensor(std::vector<int64_t>(ids.begin(), ids.end()), at::kLong).unsqueeze(0).to(lm_.numerics.device);
+    const at::Tensor tokens = at::tensor(std::vector<int64_t>(ids.begin(), ids.end()), at::kLong)
+                                  .unsqueeze(0)
+                                  .to(lm_.numerics.device);
     const at::Tensor x = lm_.forward(tokens, states_, recorder_, last_block_, [&](int layer) {
       if (progress_.cancel_requested()) return false;
-      if (!answer) progress_.set_detail(label_ + "layer " + std::to_string(layer + 1) + " of " + std::to_string(layers));
+      if (!answer)
+        progress_.set_detail(label_ + "layer " + std::to_string(layer + 1) + " of " + std::to_string(layers));
       return true;
     });
     if (!x.defined()) {
@@ -184,7 +211,8 @@ class PromptRun {
     recorder_.end_segment();
     fed_ += count;
     sink_.tokens_done(run_, fed_);
-    // Counters are rewritten now and then, so that a run that dies leaves some; the final ones are written by close().
+    // Counters are rewritten now and then, so that a run that dies leaves some; the final ones are written by
+    // close().
     if (!answer && ++segments_ % 16 == 0) recorder_.write_counters();
     if (!answer) progress_.add(count);
     return last;
@@ -201,8 +229,8 @@ class PromptRun {
     if (good.all().item<bool>()) return;
     not_finite_ = true;
     const int64_t row = (~good).to(at::kInt).argmax().item<int64_t>();
-    notes.push_back(label_ + "values that are not finite (NaN or infinity) from token " + std::to_string(fed_ + row) +
-                    " on: the weights or the dtype may be wrong");
+    notes.push_back(label_ + "values that are not finite (NaN or infinity) from token " +
+                    std::to_string(fed_ + row) + " on: the weights or the dtype may be wrong");
   }
 
   void append_tokens(const std::vector<int32_t>& ids, bool answer) {
@@ -258,7 +286,8 @@ class PromptRun {
 
   bool is_exact() const {
     std::vector<int32_t> ids = result.output_ids;
-    if (!ids.empty() && std::find(model_.eos_.begin(), model_.eos_.end(), ids.back()) != model_.eos_.end()) ids.pop_back();
+    if (!ids.empty() && std::find(model_.eos_.begin(), model_.eos_.end(), ids.back()) != model_.eos_.end())
+      ids.pop_back();
     return ids == prompt_.answer_ids || (tokenizer_ && result.output_text == prompt_.answer);
   }
 
@@ -292,10 +321,11 @@ void set_precision(bool tf32) {
 void check_fits(const Estimate& estimate, const LoadedModel& model, int64_t tokens) {
   if (estimate.fits) return;
   throw Error({.item = "memory on " + model.options().device,
-               .found = std::to_string(tokens) + " tokens, " + std::to_string(model.info().layers.size()) + " layers need " +
-                        std::to_string(estimate.memory_bytes >> 20) + " MiB, " + std::to_string(estimate.available_bytes >> 20) +
-                        " MiB available",
-               .expected = "a run that fits", .advice = estimate.advice});
+               .found = std::to_string(tokens) + " tokens, " + std::to_string(model.info().layers.size()) +
+                        " layers need " + std::to_string(estimate.memory_bytes >> 20) + " MiB, " +
+                        std::to_string(estimate.available_bytes >> 20) + " MiB available",
+               .expected = "a run that fits",
+               .advice = estimate.advice});
 }
 
 }  // namespace
@@ -312,7 +342,8 @@ RunOutcome LoadedModel::run(const std::vector<formats::Prompt>& prompts, const f
   for (const formats::Prompt& prompt : prompts) {
     const int64_t generate = generate_limit(prompt, options);
     captures.push_back(plan_run(shape_, prompt, options, generate, outcome.notes));
-    for (auto& attribute : settings(options, generate, segment)) captures.back().spec.attributes.push_back(std::move(attribute));
+    for (auto& attribute : settings(options, generate, segment))
+      captures.back().spec.attributes.push_back(std::move(attribute));
     specs.push_back(captures.back().spec);
     total += int64_t(prompt.ids.size());
     longest = std::max(longest, captures.back().planned);
@@ -320,14 +351,20 @@ RunOutcome LoadedModel::run(const std::vector<formats::Prompt>& prompts, const f
   check_fits(estimate(prompts, options), *this, longest);
 
   const c10::InferenceMode inference;
+  // Kernels are launched on the current device, which need not be the one that holds the tensors.
+  const c10::OptionalDeviceGuard device(lm_->numerics.device.is_cuda() ? std::optional(lm_->numerics.device)
+                                                                       : std::nullopt);
   set_precision(options_.tf32);
   sink.begin(model_spec(), specs);
   trace::Status status = trace::Status::complete;
   try {
     progress.begin_stage("running", total);
     for (size_t i = 0; i < prompts.size() && status == trace::Status::complete; ++i) {
-      const std::string label = prompts.size() == 1 ? "" : "prompt " + std::to_string(i + 1) + " of " + std::to_string(prompts.size()) + ", ";
-      PromptRun run(*this, prompts[i], tokenizer, options, captures[i], int(i), segment, sink, progress, label);
+      const std::string label = prompts.size() == 1 ? ""
+                                                    : "prompt " + std::to_string(i + 1) + " of " +
+                                                          std::to_string(prompts.size()) + ", ";
+      PromptRun run(*this, prompts[i], tokenizer, options, captures[i], int(i), segment, sink, progress,
+                    label);
       try {
         run.feed_prompt();
         if (generate_limit(prompts[i], options) > 0) {
@@ -352,11 +389,13 @@ RunOutcome LoadedModel::run(const std::vector<formats::Prompt>& prompts, const f
   } catch (const std::exception& e) {
     const Error* known = dynamic_cast<const Error*>(&e);
     const auto* torch_error = dynamic_cast<const c10::Error*>(&e);
-    const bool memory = dynamic_cast<const c10::OutOfMemoryError*>(&e) || dynamic_cast<const std::bad_alloc*>(&e);
-    const Error error = known ? *known
-                              : Error({.item = memory ? "memory on " + options_.device : "running the model",
-                                       .found = torch_error ? torch_error->what_without_backtrace() : e.what(),
-                                       .advice = memory ? "Use a smaller --segment, or capture fewer fields" : ""});
+    const bool memory =
+        dynamic_cast<const c10::OutOfMemoryError*>(&e) || dynamic_cast<const std::bad_alloc*>(&e);
+    const Error error =
+        known ? *known
+              : Error({.item = memory ? "memory on " + options_.device : "running the model",
+                       .found = torch_error ? torch_error->what_without_backtrace() : e.what(),
+                       .advice = memory ? "Use a smaller --segment, or capture fewer fields" : ""});
     try {
       sink.finish(trace::Status::failed);
     } catch (const std::exception&) {

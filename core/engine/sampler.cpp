@@ -6,7 +6,8 @@
 
 namespace slotscope::engine {
 
-SampledToken sample(const std::vector<double>& logits, int64_t known, const SamplerOptions& options, std::mt19937_64& random) {
+SampledToken sample(const std::vector<double>& logits, int64_t known, const SamplerOptions& options,
+                    std::mt19937_64& random) {
   SampledToken token;
   const int64_t count = std::min<int64_t>(known, int64_t(logits.size()));
   if (count < 1 || !std::all_of(logits.begin(), logits.end(), [](double x) { return std::isfinite(x); })) {
@@ -37,7 +38,8 @@ SampledToken sample(const std::vector<double>& logits, int64_t known, const Samp
 
   // Nucleus: the fewest best ids whose probability reaches top_p. The first one always stays.
   std::vector<double> weight;
-  for (const int32_t id : order) weight.push_back(std::exp((logits[size_t(id)] - logits[size_t(order.front())]) / options.temperature));
+  for (const int32_t id : order)
+    weight.push_back(std::exp((logits[size_t(id)] - logits[size_t(order.front())]) / options.temperature));
   const double total = std::accumulate(weight.begin(), weight.end(), 0.0);
   double kept = 0;
   size_t last = 0;

@@ -14,11 +14,12 @@ struct SamplerOptions {
 };
 struct SampledToken {
   int32_t id = -1;
-  bool finite = true;                // false: the logits hold NaN or infinity and id is -1
-  std::vector<int32_t> top_ids;      // [C], highest log probability first, ties to the lower id
-  std::vector<double> top_logprob;   // [C], natural log, of the softmax over all rows at temperature 1
+  bool finite = true;               // false: the logits hold NaN or infinity and id is -1
+  std::vector<int32_t> top_ids;     // [C], highest log probability first, ties to the lower id
+  std::vector<double> top_logprob;  // [C], natural log, of the softmax over all rows at temperature 1
 };
 // logits: one row [V]. Ids >= `known` (rows the tokenizer does not know) are never chosen nor listed.
-SampledToken sample(const std::vector<double>& logits, int64_t known, const SamplerOptions&, std::mt19937_64& random);
+SampledToken sample(const std::vector<double>& logits, int64_t known, const SamplerOptions&,
+                    std::mt19937_64& random);
 
 }  // namespace slotscope::engine

@@ -23,15 +23,21 @@ Numerics numerics_of(const LoadOptions& options, const at::Device& device) {
   } else if (options.dtype == "bfloat16") {
     n.compute = at::kBFloat16;
   } else if (options.dtype != "float32") {
-    throw Error({.item = "--dtype", .found = "'" + options.dtype + "'", .expected = "float32, bfloat16 or float64"}, Error::Kind::usage);
+    throw Error(
+        {.item = "--dtype", .found = "'" + options.dtype + "'", .expected = "float32, bfloat16 or float64"},
+        Error::Kind::usage);
   }
   if (options.router_dtype == "bf16") {
     if (n.compute != at::kBFloat16)
-      throw Error({.item = "--router-dtype", .found = "bf16 with --dtype " + options.dtype, .expected = "bf16 only with --dtype bfloat16"},
+      throw Error({.item = "--router-dtype",
+                   .found = "bf16 with --dtype " + options.dtype,
+                   .expected = "bf16 only with --dtype bfloat16"},
                   Error::Kind::usage);
     n.router = at::kBFloat16;
   } else if (options.router_dtype != "float32") {
-    throw Error({.item = "--router-dtype", .found = "'" + options.router_dtype + "'", .expected = "float32 or bf16"}, Error::Kind::usage);
+    throw Error(
+        {.item = "--router-dtype", .found = "'" + options.router_dtype + "'", .expected = "float32 or bf16"},
+        Error::Kind::usage);
   }
   return n;
 }
@@ -53,7 +59,8 @@ at::Device device_of(const std::string& text, std::string& description) {
     valid = error == std::errc() && end == text.data() + text.size() && index >= 0;
   }
   if (!valid)
-    throw Error({.item = "--device", .found = "'" + text + "'", .expected = "cpu, cuda or cuda:N"}, Error::Kind::usage);
+    throw Error({.item = "--device", .found = "'" + text + "'", .expected = "cpu, cuda or cuda:N"},
+                Error::Kind::usage);
   std::string why;
   const std::vector<CudaDevice> found = cuda_devices(&why);
   for (const CudaDevice& d : found) {
@@ -61,8 +68,10 @@ at::Device device_of(const std::string& text, std::string& description) {
     description = "cuda:" + std::to_string(index) + " " + d.name;
     return at::Device(at::kCUDA, c10::DeviceIndex(index));
   }
-  throw Error({.item = "--device", .found = text + (found.empty() ? ": " + why : ": no such device"),
-               .expected = "one of " + device_list(found), .advice = found.empty() ? "Use --device cpu" : ""});
+  throw Error({.item = "--device",
+               .found = text + (found.empty() ? ": " + why : ": no such device"),
+               .expected = "one of " + device_list(found),
+               .advice = found.empty() ? "Use --device cpu" : ""});
 }
 
 std::vector<int32_t> eos_ids(const nlohmann::json* config) {
@@ -70,20 +79,26 @@ std::vector<int32_t> eos_ids(const nlohmann::json* config) {
   if (!config || !config->contains("eos_token_id")) return ids;
   const auto& value = config->at("eos_token_id");
   for (const auto& item : value.is_array() ? value : nlohmann::json::array({value}))
-    if (item.is_number_integer() && item.get<int64_t>() >= 0 && item.get<int64_t>() <= INT32_MAX) ids.push_back(item.get<int32_t>());
+    if (item.is_number_integer() && item.get<int64_t>() >= 0 && item.get<int64_t>() <= INT32_MAX)
+      ids.push_back(item.get<int32_t>());
   return ids;
 }
 
-void check_room_for_weights(const ModelInfo& info, const Numerics& n, const formats::Checkpoint& checkpoint, const LoadOptions& options) {
+void check_room_for_weights(const ModelInfo& info, const Numerics& n, const formats::Checkpoint& checkpoint,
+                            const LoadOptions& options) {
   const int64_t needed = info.parameters * int64_t(at::elementSize(n.compute));
   const int64_t room = n.device.is_cpu() ? free_host_bytes() : free_device_bytes(n.device);
   if (room <= 0 || needed <= room) return;
   std::string advice = n.device.is_cpu() ? "Use a machine with more memory" : "Use --device cpu";
   if (options.dtype == "float64") advice = "Use --dtype float32: half the memory";
-  if (options.dtype == "float32" && !n.device.is_cpu()) advice = "Use --dtype bfloat16: half the memory, or --device cpu";
-  throw Error({.file = checkpoint.folder().string(), .item = "weights in " + options.dtype,
-               .found = std::to_string(needed >> 20) + " MiB needed, " + std::to_string(room >> 20) + " MiB free on " + options.device,
-               .expected = "weights that fit", .advice = advice});
+  if (options.dtype == "float32" && !n.device.is_cpu())
+    advice = "Use --dtype bfloat16: half the memory, or --device cpu";
+  throw Error({.file = checkpoint.folder().string(),
+               .item = "weights in " + options.dtype,
+               .found = std::to_string(needed >> 20) + " MiB needed, " + std::to_string(room >> 20) +
+                        " MiB free on " + options.device,
+               .expected = "weights that fit",
+               .advice = advice});
 }
 
 }  // namespace
@@ -92,8 +107,8 @@ ModelInfo inspect(const formats::Checkpoint& checkpoint, const std::string& flav
   return family_of(checkpoint).describe(checkpoint, flavour);
 }
 
-std::unique_ptr<Model> Model::load(std::shared_ptr<const formats::Checkpoint> checkpoint, const LoadOptions& options,
-                                   Progress& progress) {
+std::unique_ptr<Model> Model::load(std::shared_ptr<const formats::Checkpoint> checkpoint,
+                                   const LoadOptions& options, Progress& progress) {
   auto model = std::make_unique<LoadedModel>();
   const Family& family = family_of(*checkpoint);
   const Numerics numerics = numerics_of(options, device_of(options.device, model->device_text_));
@@ -102,9 +117,12 @@ std::unique_ptr<Model> Model::load(std::shared_ptr<const formats::Checkpoint> ch
   progress.begin_stage("loading weights", int64_t(checkpoint->total_bytes()));
   const c10::InferenceMode inference;
   try {
-    model->lm_ = family.build(*checkpoint, options.flavour, Weights(*checkpoint, numerics, progress), model->info_);
+    model->lm_ =
+        family.build(*checkpoint, options.flavour, Weights(*checkpoint, numerics, progress), model->info_);
   } catch (const c10::Error& e) {
-    throw Error({.file = checkpoint->folder().string(), .item = "loading weights", .found = e.what_without_backtrace()});
+    throw Error({.file = checkpoint->folder().string(),
+                 .item = "loading weights",
+                 .found = e.what_without_backtrace()});
   }
   model->lm_->set_weight_bytes(model->info_.parameters * int64_t(at::elementSize(numerics.compute)));
   for (const Block& block : model->lm_->blocks) model->shape_.layers.push_back(block.mixer->shape());
@@ -117,9 +135,16 @@ std::unique_ptr<Model> Model::load(std::shared_ptr<const formats::Checkpoint> ch
 }
 
 trace::ModelSpec LoadedModel::model_spec() const {
-  trace::ModelSpec spec{info_.config_json, info_.family, info_.flavour, options_.dtype,
-                        lm_->numerics.router == at::kBFloat16 ? "bf16" : lm_->numerics.router == at::kDouble ? "float64" : "float32",
-                        device_text_, checkpoint_->folder().string(), info_.tensor_digest};
+  trace::ModelSpec spec{info_.config_json,
+                        info_.family,
+                        info_.flavour,
+                        options_.dtype,
+                        lm_->numerics.router == at::kBFloat16 ? "bf16"
+                        : lm_->numerics.router == at::kDouble ? "float64"
+                                                              : "float32",
+                        device_text_,
+                        checkpoint_->folder().string(),
+                        info_.tensor_digest};
   spec.attributes = {{"parameters", info_.parameters},
                      {"tf32", int64_t(options_.tf32)},
                      {"flavour_reason", info_.flavour_reason},

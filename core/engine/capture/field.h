@@ -8,8 +8,28 @@
 namespace slotscope::engine {
 
 enum class Field : uint8_t {
-  route_index, route_weight, log_decay, write_strength, read_weight, state_k, state_v, hidden, mixer_in, mixer_out,
-  query, key, query_rot, key_rot, value, esl, selected, ties, margin, logits, top_ids, top_logprob,
+  route_index,
+  route_weight,
+  log_decay,
+  write_strength,
+  read_weight,
+  state_k,
+  state_v,
+  hidden,
+  mixer_in,
+  mixer_out,
+  query,
+  key,
+  query_rot,
+  key_rot,
+  value,
+  esl,
+  selected,
+  ties,
+  margin,
+  logits,
+  top_ids,
+  top_logprob,
 };
 inline constexpr int kFieldCount = int(Field::top_logprob) + 1;
 

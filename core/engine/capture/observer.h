@@ -1,4 +1,5 @@
-// What a mixer tells about itself while it runs. A mixer asks wants() before it computes anything for the observer alone.
+// What a mixer tells about itself while it runs. A mixer asks wants() before it computes anything for the
+// observer alone.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -10,7 +11,8 @@
 
 namespace slotscope::engine {
 
-// Sparse route of one segment: index int32 [B,T,H_r,K], distinct slots in rank order (-1: no slot); weight r [B,T,H_r,K].
+// Sparse route of one segment: index int32 [B,T,H_r,K], distinct slots in rank order (-1: no slot); weight r
+// [B,T,H_r,K].
 struct Route {
   at::Tensor index, weight;
 };
@@ -20,7 +22,8 @@ class Observer {
  public:
   virtual ~Observer() = default;
   virtual bool wants(Field, int /*layer*/) const { return false; }
-  // A field of this segment, [B,T,...] as in core/fields.h; read_weight is [B,R,H,M] for the R rows of read_rows().
+  // A field of this segment, [B,T,...] as in core/fields.h; read_weight is [B,R,H,M] for the R rows of
+  // read_rows().
   virtual void tell(Field, int /*layer*/, const at::Tensor&) {}
   // The one editable point of a route, before decay and write strength are made from it.
   virtual Route edit_route(int /*layer*/, Route route) { return route; }

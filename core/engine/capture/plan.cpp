@@ -30,7 +30,9 @@ std::vector<int64_t> parse_positions(const std::string& text) {
     int64_t value = -1;
     const auto [end, error] = std::from_chars(text.data() + at, text.data() + comma, value);
     if (error != std::errc() || end != text.data() + comma || value < 0)
-      throw Error({.item = "--state-at", .found = "'" + text + "'", .expected = "end, none, or token positions such as 63,127"},
+      throw Error({.item = "--state-at",
+                   .found = "'" + text + "'",
+                   .expected = "end, none, or token positions such as 63,127"},
                   Error::Kind::usage);
     list.push_back(value);
     at = comma + 1;
@@ -65,36 +67,52 @@ class Planner {
  private:
   void read_options(int64_t prompt_tokens) {
     const CapturePlan& plan = options_.plan;
-    if (plan.read_at == "query") run_.read_query = true;
-    else if (plan.read_at == "all") run_.read_all = true;
-    else run_.read_at = parse_ranges(plan.read_at, "--read-at");
-    if (plan.state_at == "end") run_.state_end = true;
-    else if (plan.state_at != "none") run_.state_at = parse_positions(plan.state_at);
+    if (plan.read_at == "query")
+      run_.read_query = true;
+    else if (plan.read_at == "all")
+      run_.read_all = true;
+    else
+      run_.read_at = parse_ranges(plan.read_at, "--read-at");
+    if (plan.state_at == "end")
+      run_.state_end = true;
+    else if (plan.state_at != "none")
+      run_.state_at = parse_positions(plan.state_at);
     for (const int64_t at : run_.state_at)
       if (at >= run_.planned)
-        throw Error({.item = "--state-at", .found = std::to_string(at),
-                     .expected = "positions below the " + std::to_string(run_.planned) + " tokens of this run"}, Error::Kind::usage);
+        throw Error(
+            {.item = "--state-at",
+             .found = std::to_string(at),
+             .expected = "positions below the " + std::to_string(run_.planned) + " tokens of this run"},
+            Error::Kind::usage);
     for (const int layer : plan.layers)
       if (layer < 0 || layer >= int(model_.layers.size()))
-        throw Error({.item = "--layers", .found = std::to_string(layer),
-                     .expected = "layers from 0 to " + std::to_string(model_.layers.size() - 1)}, Error::Kind::usage);
+        throw Error({.item = "--layers",
+                     .found = std::to_string(layer),
+                     .expected = "layers from 0 to " + std::to_string(model_.layers.size() - 1)},
+                    Error::Kind::usage);
     int64_t most = 0;
     for (const LayerShape& layer : model_.layers) most = std::max({most, layer.heads, layer.route_heads});
     for (const int head : plan.heads)
       if (head < 0 || head >= most)
-        throw Error({.item = "--heads", .found = std::to_string(head), .expected = "heads from 0 to " + std::to_string(most - 1)},
+        throw Error({.item = "--heads",
+                     .found = std::to_string(head),
+                     .expected = "heads from 0 to " + std::to_string(most - 1)},
                     Error::Kind::usage);
     for (const auto& [begin, end] : plan.tokens)
       if (begin >= run_.planned)
-        add_note(notes_, "--tokens " + std::to_string(begin) + ":" + std::to_string(end) + " starts beyond the last token");
-    // Rows outside --tokens are no rows of any layer dataset, but read_weight has its own token list: it keeps its own choice.
-    expected_reads_ = run_.read_all ? run_.planned
-                      : run_.read_query ? 1 + run_.planned - prompt_tokens : covered(run_.read_at, run_.planned);
+        add_note(notes_, "--tokens " + std::to_string(begin) + ":" + std::to_string(end) +
+                             " starts beyond the last token");
+    // Rows outside --tokens are no rows of any layer dataset, but read_weight has its own token list: it
+    // keeps its own choice.
+    expected_reads_ = run_.read_all     ? run_.planned
+                      : run_.read_query ? 1 + run_.planned - prompt_tokens
+                                        : covered(run_.read_at, run_.planned);
   }
 
-  int add(std::string path, ElementType type, std::vector<int64_t> shape, int64_t rows, std::string axes, std::string description,
-          bool growing = true) {
-    run_.spec.datasets.push_back({std::move(path), type, growing, std::move(shape), rows, std::move(axes), std::move(description)});
+  int add(std::string path, ElementType type, std::vector<int64_t> shape, int64_t rows, std::string axes,
+          std::string description, bool growing = true) {
+    run_.spec.datasets.push_back(
+        {std::move(path), type, growing, std::move(shape), rows, std::move(axes), std::move(description)});
     return int(run_.spec.datasets.size()) - 1;
   }
 
@@ -122,19 +140,23 @@ class Planner {
     run_.position = add("tokens/position", ElementType::i64, {}, rows, "T", "position of the token, from 0");
     run_.roles = add("tokens/roles", ElementType::u8, {}, rows, "T", "0 other, 1 retrieval");
     run_.special = add("tokens/special", ElementType::u8, {}, rows, "T", "1: special token");
-    run_.bytes = add("tokens/bytes", ElementType::u8, {}, 4 * rows, "N", "decoded bytes of all tokens; special tokens hold their text");
+    run_.bytes = add("tokens/bytes", ElementType::u8, {}, 4 * rows, "N",
+                     "decoded bytes of all tokens; special tokens hold their text");
     run_.byte_offsets = add("tokens/byte_offsets", ElementType::i64, {}, rows + 1, "T+1",
                             "token t covers bytes byte_offsets[t] to byte_offsets[t+1]");
   }
 
   bool wanted(Field field) const {
-    return std::find(options_.plan.fields.begin(), options_.plan.fields.end(), field_name(field)) != options_.plan.fields.end();
+    return std::find(options_.plan.fields.begin(), options_.plan.fields.end(), field_name(field)) !=
+           options_.plan.fields.end();
   }
 
   void describe_layer(int i, LayerCapture& capture) {
     const LayerShape& shape = model_.layers[size_t(i)];
-    trace::LayerSpec layer{i, shape.family, shape.route_kind, shape.heads, shape.route_heads,
-                           shape.route_kind == "append" ? run_.planned : shape.slots, shape.top_k, shape.attributes};
+    trace::LayerSpec layer{
+        i,           shape.family,      shape.route_kind,
+        shape.heads, shape.route_heads, shape.route_kind == "append" ? run_.planned : shape.slots,
+        shape.top_k, shape.attributes};
     layer.attributes.insert(layer.attributes.begin(), {{"d_k", shape.d_k}, {"d_v", shape.d_v}});
     if (!shape.note.empty()) layer.attributes.emplace_back("note", shape.note);
     if (!options_.plan.heads.empty()) {
@@ -159,13 +181,16 @@ class Planner {
     for (int f = 0; f < kFieldCount; ++f)
       if (wanted(Field(f))) add_field(i, Field(f), capture);
     const std::string group = "layers/" + std::to_string(i) + "/";
-    if (!run_.tokens.empty() && std::any_of(capture.dataset.begin(), capture.dataset.end(), [](int d) { return d >= 0; }))
+    if (!run_.tokens.empty() &&
+        std::any_of(capture.dataset.begin(), capture.dataset.end(), [](int d) { return d >= 0; }))
       capture.token = add(group + "token", ElementType::i64, {}, covered(run_.tokens, run_.planned), "T_c",
                           "positions of the captured tokens");
     if (capture.of(Field::read_weight) >= 0)
-      capture.read_token = add(group + "read_token", ElementType::i64, {}, expected_reads_, "T'", "positions of the rows of read_weight");
+      capture.read_token = add(group + "read_token", ElementType::i64, {}, expected_reads_, "T'",
+                               "positions of the rows of read_weight");
     if (capture.of(Field::state_k) >= 0 || capture.of(Field::state_v) >= 0)
-      capture.state_token = add(group + "state_token", ElementType::i64, {}, state_rows(), "S", "states are those after this token");
+      capture.state_token = add(group + "state_token", ElementType::i64, {}, state_rows(), "S",
+                                "states are those after this token");
   }
 
   int64_t state_rows() const { return run_.state_end ? 1 : int64_t(run_.state_at.size()); }
@@ -176,7 +201,8 @@ class Planner {
     const LayerShape& shape = model_.layers[size_t(i)];
     const bool stream = field == Field::hidden || field == Field::mixer_in || field == Field::mixer_out;
     if (!stream && std::find(shape.fields.begin(), shape.fields.end(), field) == shape.fields.end()) {
-      const bool route = field == Field::route_index || field == Field::route_weight || field == Field::esl || field == Field::selected;
+      const bool route = field == Field::route_index || field == Field::route_weight || field == Field::esl ||
+                         field == Field::selected;
       const std::string layer = "layer " + std::to_string(i) + " is " + shape.family;
       add_note(notes_, route ? layer + " (" + shape.note + "): no routes, its rule is stored"
                              : layer + ": no " + std::string(field_name(field)));
@@ -192,52 +218,89 @@ class Planner {
     int64_t expected = rows;
     bool growing = true;
     switch (field) {
-      case Field::route_index: type = index; row = {route_heads, shape.top_k}; break;
+      case Field::route_index:
+        type = index;
+        row = {route_heads, shape.top_k};
+        break;
       case Field::route_weight:
         if (options_.plan.store == "float16") type = ElementType::f16;
         row = {route_heads, shape.top_k};
         break;
-      case Field::write_strength: row = {route_heads, shape.top_k}; break;
+      case Field::write_strength:
+        row = {route_heads, shape.top_k};
+        break;
       case Field::log_decay:
         row = {route_heads};
         if (shape.per_slot_decay) row.push_back(shape.top_k);
         break;
-      case Field::read_weight: row = {heads, slots}; expected = expected_reads_; break;
-      case Field::state_k: row = {route_heads, slots, shape.d_k}; expected = state_rows(); break;
-      case Field::state_v: row = {route_heads, slots, shape.d_v}; expected = state_rows(); break;
+      case Field::read_weight:
+        row = {heads, slots};
+        expected = expected_reads_;
+        break;
+      case Field::state_k:
+        row = {route_heads, slots, shape.d_k};
+        expected = state_rows();
+        break;
+      case Field::state_v:
+        row = {route_heads, slots, shape.d_v};
+        expected = state_rows();
+        break;
       case Field::query:
-      case Field::query_rot: row = {heads, shape.d_k}; break;
+      case Field::query_rot:
+        row = {heads, shape.d_k};
+        break;
       case Field::key:
-      case Field::key_rot: row = {route_heads, shape.d_k}; break;
-      case Field::value: row = {route_heads, shape.d_v}; break;
+      case Field::key_rot:
+        row = {route_heads, shape.d_k};
+        break;
+      case Field::value:
+        row = {route_heads, shape.d_v};
+        break;
       case Field::esl:
-      case Field::selected: type = ElementType::u32; row = {route_heads, slots}; growing = false; break;
-      case Field::ties: type = ElementType::u32; row = {route_heads}; growing = false; break;
-      case Field::margin: row = {route_heads}; break;
-      default: row = {shape.hidden}; break;  // hidden, mixer_in, mixer_out
+      case Field::selected:
+        type = ElementType::u32;
+        row = {route_heads, slots};
+        growing = false;
+        break;
+      case Field::ties:
+        type = ElementType::u32;
+        row = {route_heads};
+        growing = false;
+        break;
+      case Field::margin:
+        row = {route_heads};
+        break;
+      default:
+        row = {shape.hidden};
+        break;  // hidden, mixer_in, mixer_out
     }
     if (std::find(row.begin(), row.end(), 0) != row.end()) return;  // no head of this layer was chosen
     const FieldInfo* info = find_field(field_name(field));
     std::string axes(info->axes);
     if (field == Field::log_decay) axes = shape.per_slot_decay ? "T,H_r,K" : "T,H_r";
     if (growing && !run_.tokens.empty() && axes.starts_with("T,")) axes = "T_c" + axes.substr(1);
-    capture.dataset[size_t(field)] = add("layers/" + std::to_string(i) + "/" + std::string(info->name), type, row, expected, axes,
-                                         std::string(info->description), growing);
+    capture.dataset[size_t(field)] = add("layers/" + std::to_string(i) + "/" + std::string(info->name), type,
+                                         row, expected, axes, std::string(info->description), growing);
   }
 
   void add_output() {
     if (wanted(Field::logits) && options_.stop_after < 0) {
       const int64_t rows = covered(run_.tokens, run_.planned);
-      run_.logits = add("output/logits", run_.real, {model_.vocab}, rows, run_.tokens.empty() ? "T,V" : "T_c,V", "logits of every token");
+      run_.logits = add("output/logits", run_.real, {model_.vocab}, rows,
+                        run_.tokens.empty() ? "T,V" : "T_c,V", "logits of every token");
       if (!run_.tokens.empty())
-        run_.logits_token = add("output/logits_token", ElementType::i64, {}, rows, "T_c", "positions of the rows of logits");
+        run_.logits_token =
+            add("output/logits_token", ElementType::i64, {}, rows, "T_c", "positions of the rows of logits");
     }
     if (generate_ <= 0) return;
     const int64_t candidates = std::min(options_.candidates, model_.vocab);
-    run_.output_ids = add("output/ids", ElementType::i32, {}, generate_, "G", "generated tokens, the last sampled one included");
-    run_.output_text = add("output/text", ElementType::u8, {}, 4 * generate_, "N", "UTF-8 bytes of the generated tokens, special ones left out");
+    run_.output_ids = add("output/ids", ElementType::i32, {}, generate_, "G",
+                          "generated tokens, the last sampled one included");
+    run_.output_text = add("output/text", ElementType::u8, {}, 4 * generate_, "N",
+                           "UTF-8 bytes of the generated tokens, special ones left out");
     if (candidates < 1) return;
-    run_.top_ids = add("output/top_ids", ElementType::i32, {candidates}, generate_, "G,C", std::string(find_field("top_ids")->description));
+    run_.top_ids = add("output/top_ids", ElementType::i32, {candidates}, generate_, "G,C",
+                       std::string(find_field("top_ids")->description));
     run_.top_logprob = add("output/top_logprob", run_.real, {candidates}, generate_, "G,C",
                            std::string(find_field("top_logprob")->description));
   }
@@ -253,8 +316,8 @@ class Planner {
 
 }  // namespace
 
-RunCapture plan_run(const ModelShape& model, const formats::Prompt& prompt, const RunOptions& options, int64_t generate,
-                    std::vector<std::string>& notes) {
+RunCapture plan_run(const ModelShape& model, const formats::Prompt& prompt, const RunOptions& options,
+                    int64_t generate, std::vector<std::string>& notes) {
   return Planner(model, prompt, options, generate, notes).plan();
 }
 

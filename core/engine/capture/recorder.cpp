@@ -14,14 +14,21 @@ using trace::ElementType;
 // Same bits, a dtype that every device copies: int32 holds uint32, int16 holds uint16.
 at::ScalarType torch_type(ElementType type) {
   switch (type) {
-    case ElementType::u8: return at::kByte;
-    case ElementType::u16: return at::kShort;
+    case ElementType::u8:
+      return at::kByte;
+    case ElementType::u16:
+      return at::kShort;
     case ElementType::u32:
-    case ElementType::i32: return at::kInt;
-    case ElementType::i64: return at::kLong;
-    case ElementType::f16: return at::kHalf;
-    case ElementType::f32: return at::kFloat;
-    case ElementType::f64: return at::kDouble;
+    case ElementType::i32:
+      return at::kInt;
+    case ElementType::i64:
+      return at::kLong;
+    case ElementType::f16:
+      return at::kHalf;
+    case ElementType::f32:
+      return at::kFloat;
+    case ElementType::f64:
+      return at::kDouble;
   }
   return at::kFloat;
 }
@@ -34,22 +41,33 @@ std::vector<std::byte> to_bytes(const at::Tensor& value) {
 }
 
 bool in_ranges(const Ranges& ranges, int64_t at) {
-  return std::any_of(ranges.begin(), ranges.end(), [at](const auto& r) { return at >= r.first && at < r.second; });
+  return std::any_of(ranges.begin(), ranges.end(),
+                     [at](const auto& r) { return at >= r.first && at < r.second; });
 }
 
-bool on_route_heads(Field field) { return field != Field::read_weight && field != Field::query && field != Field::query_rot; }
+bool on_route_heads(Field field) {
+  return field != Field::read_weight && field != Field::query && field != Field::query_rot;
+}
 
 }  // namespace
 
-Recorder::Recorder(const RunCapture& capture, const ModelShape& model, int run, trace::Sink& sink, at::Device device)
-    : capture_(capture), model_(model), run_(run), sink_(sink), device_(device), counters_(model.layers.size()) {
+Recorder::Recorder(const RunCapture& capture, const ModelShape& model, int run, trace::Sink& sink,
+                   at::Device device)
+    : capture_(capture),
+      model_(model),
+      run_(run),
+      sink_(sink),
+      device_(device),
+      counters_(model.layers.size()) {
   const auto options = at::TensorOptions().dtype(at::kInt).device(device);
   for (size_t i = 0; i < model.layers.size(); ++i) {
     const LayerShape& layer = model.layers[i];
     if (layer.route_kind != "sparse") continue;
     counters_[i].ties = at::zeros({layer.route_heads}, options);
-    if (capture.layers[i].of(Field::esl) >= 0) counters_[i].esl = at::zeros({layer.route_heads, layer.slots}, options);
-    if (capture.layers[i].of(Field::selected) >= 0) counters_[i].selected = at::zeros({layer.route_heads, layer.slots}, options);
+    if (capture.layers[i].of(Field::esl) >= 0)
+      counters_[i].esl = at::zeros({layer.route_heads, layer.slots}, options);
+    if (capture.layers[i].of(Field::selected) >= 0)
+      counters_[i].selected = at::zeros({layer.route_heads, layer.slots}, options);
   }
 }
 
@@ -81,7 +99,8 @@ void Recorder::drop_segment() {
 
 void Recorder::keep(int dataset, const at::Tensor& rows) {
   if (dataset < 0 || rows.size(0) == 0) return;
-  pending_.push_back({dataset, rows.size(0), rows.to(torch_type(capture_.spec.datasets[size_t(dataset)].type))});
+  pending_.push_back(
+      {dataset, rows.size(0), rows.to(torch_type(capture_.spec.datasets[size_t(dataset)].type))});
 }
 
 bool Recorder::wants(Field field, int layer) const {
@@ -127,7 +146,8 @@ void Recorder::tell_route(int layer, const Route& route, const at::Tensor& gap) 
   pending_routes_.push_back({layer, route, gap});
 }
 
-void Recorder::states(int64_t token, const std::vector<MixerState>& states, const std::vector<const Mixer*>& mixers) {
+void Recorder::states(int64_t token, const std::vector<MixerState>& states,
+                      const std::vector<const Mixer*>& mixers) {
   for (size_t i = 0; i < mixers.size(); ++i) {
     const LayerCapture& capture = capture_.layers[i];
     if (capture.state_token < 0) continue;
@@ -153,11 +173,19 @@ void Recorder::count(const PendingRoute& p) {
   if (!c.esl.defined() && !c.selected.defined()) return;
   const LayerShape& shape = model_.layers[size_t(p.layer)];
   const at::Tensor index = p.route.index.select(0, 0).contiguous();
-  // The counter reads float weights: "not zero" is decided in the run's own dtype, a float64 weight may underflow in float32.
+  // The counter reads float weights: "not zero" is decided in the run's own dtype, a float64 weight may
+  // underflow in float32.
   const at::Tensor weight = p.route.weight.select(0, 0).ne(0).to(at::kFloat).contiguous();
-  const auto counter = [](const at::Tensor& t) { return t.defined() ? reinterpret_cast<uint32_t*>(t.data_ptr<int32_t>()) : nullptr; };
-  const kernels::RouteCounterInput in{reinterpret_cast<const uint32_t*>(index.const_data_ptr<int32_t>()), weight.const_data_ptr<float>(),
-                                      nullptr, index.size(0), int(shape.route_heads), int(index.size(2)), int(shape.slots)};
+  const auto counter = [](const at::Tensor& t) {
+    return t.defined() ? reinterpret_cast<uint32_t*>(t.data_ptr<int32_t>()) : nullptr;
+  };
+  const kernels::RouteCounterInput in{reinterpret_cast<const uint32_t*>(index.const_data_ptr<int32_t>()),
+                                      weight.const_data_ptr<float>(),
+                                      nullptr,
+                                      index.size(0),
+                                      int(shape.route_heads),
+                                      int(index.size(2)),
+                                      int(shape.slots)};
   const kernels::RouteCounterOutput out{counter(c.esl), counter(c.selected), nullptr};
   if (index.is_cuda())
     kernels::count_routes_cuda(in, out, current_cuda_stream(index.device().index()));

@@ -1,5 +1,5 @@
-// The observer that a run uses: keeps what the plan wants of one segment on the device, and hands it to the sink when the segment is
-// done. A segment that is cancelled leaves nothing behind, neither rows nor counts.
+// The observer that a run uses: keeps what the plan wants of one segment on the device, and hands it to the
+// sink when the segment is done. A segment that is cancelled leaves nothing behind, neither rows nor counts.
 #pragma once
 
 #include <vector>
@@ -58,7 +58,7 @@ class Recorder final : public Observer {
   at::Device device_;
   int64_t first_ = 0, count_ = 0;
   bool all_rows_ = true;
-  at::Tensor rows_;                  // captured rows of the segment, when not all
+  at::Tensor rows_;  // captured rows of the segment, when not all
   std::vector<int64_t> row_list_, read_rows_;
   std::vector<Pending> pending_;
   std::vector<PendingRoute> pending_routes_;

@@ -6,7 +6,8 @@ at::Tensor linear_map(const at::Tensor& x, const at::Tensor& weight, const at::T
   return bias.defined() ? at::linear(x, weight, bias) : at::linear(x, weight);
 }
 
-at::Tensor linear_in(at::ScalarType type, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+at::Tensor linear_in(at::ScalarType type, const at::Tensor& x, const at::Tensor& weight,
+                     const at::Tensor& bias) {
   return linear_map(x.to(type), weight.to(type), bias.defined() ? bias.to(type) : bias);
 }
 

@@ -8,8 +8,8 @@ std::vector<MixerState> CausalLM::initial_state(int64_t batch) const {
   return states;
 }
 
-at::Tensor CausalLM::forward(const at::Tensor& ids, std::vector<MixerState>& states, Observer& observer, int last_block,
-                             const std::function<bool(int)>& go_on) const {
+at::Tensor CausalLM::forward(const at::Tensor& ids, std::vector<MixerState>& states, Observer& observer,
+                             int last_block, const std::function<bool(int)>& go_on) const {
   at::Tensor x = at::embedding(embedding, ids);
   for (int i = 0; i <= last_block; ++i) {
     if (!go_on(i)) return {};

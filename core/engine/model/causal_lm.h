@@ -1,4 +1,5 @@
-// The causal language model around the mixers: embedding, pre-norm blocks, final norm, head (spec: model-zoo 1.8).
+// The causal language model around the mixers: embedding, pre-norm blocks, final norm, head (spec:
+// model-zoo 1.8).
 #pragma once
 
 #include <ATen/ATen.h>
@@ -30,10 +31,11 @@ class CausalLM {
 
   int64_t vocab_rows() const { return embedding.size(0); }
   std::vector<MixerState> initial_state(int64_t batch) const;
-  // ids int64 [B,T] -> residual stream [B,T,D] after block `last_block` (all of them: blocks.size() - 1). `states` become the states
-  // after the segment. Asks `go_on(layer)` before every block; undefined when it says no (states are then useless).
-  at::Tensor forward(const at::Tensor& ids, std::vector<MixerState>& states, Observer& observer, int last_block,
-                     const std::function<bool(int)>& go_on) const;
+  // ids int64 [B,T] -> residual stream [B,T,D] after block `last_block` (all of them: blocks.size() - 1).
+  // `states` become the states after the segment. Asks `go_on(layer)` before every block; undefined when it
+  // says no (states are then useless).
+  at::Tensor forward(const at::Tensor& ids, std::vector<MixerState>& states, Observer& observer,
+                     int last_block, const std::function<bool(int)>& go_on) const;
   // Final norm and head of x [...,D] -> [...,V] in the exact dtype.
   at::Tensor logits(const at::Tensor& x) const;
   int64_t weight_bytes() const { return weight_bytes_; }

@@ -11,8 +11,8 @@
 
 namespace slotscope::engine {
 
-// What is carried from segment to segment; every tensor has leading B. forward() replaces the tensors and never writes into the old
-// ones.
+// What is carried from segment to segment; every tensor has leading B. forward() replaces the tensors and
+// never writes into the old ones.
 struct MixerState {
   std::vector<at::Tensor> tensors;
   int64_t position = 0;  // tokens seen
@@ -22,11 +22,12 @@ struct MixerState {
 struct LayerShape {
   std::string family;      // "raven", "attention"
   std::string route_kind;  // sparse, dense, ring, append
-  int64_t hidden = 0, heads = 0, route_heads = 0, slots = 0, top_k = 0, d_k = 0, d_v = 0;  // append: slots 0, grows with T
+  int64_t hidden = 0, heads = 0, route_heads = 0, slots = 0, top_k = 0, d_k = 0,
+          d_v = 0;  // append: slots 0, grows with T
   bool per_slot_decay = false;
-  std::vector<Field> fields;       // what the mixer can tell, mixer_in, mixer_out and hidden apart
-  std::string note;                // "window 4, RoPE theta 10000"
-  trace::Attributes attributes;    // rules and constants
+  std::vector<Field> fields;     // what the mixer can tell, mixer_in, mixer_out and hidden apart
+  std::string note;              // "window 4, RoPE theta 10000"
+  trace::Attributes attributes;  // rules and constants
 };
 
 class Mixer {
@@ -40,7 +41,8 @@ class Mixer {
   virtual at::Tensor state_field(const MixerState&, Field) const { return {}; }
   // Bytes of the state of one prompt after `tokens` tokens.
   virtual int64_t state_bytes(int64_t tokens) const = 0;
-  // Bytes of intermediate tensors for a segment of `tokens` tokens with `before` tokens already in the state, an upper estimate.
+  // Bytes of intermediate tensors for a segment of `tokens` tokens with `before` tokens already in the state,
+  // an upper estimate.
   virtual int64_t work_bytes(int64_t tokens, int64_t before) const = 0;
 };
 

@@ -8,17 +8,18 @@ namespace {
 
 struct RavenWeights {
   at::Tensor q, k, v, o;
-  at::Tensor a, a_log, dt_bias;          // decay Mamba2
-  at::Tensor f;                          // decay GLA
-  at::Tensor r, r0, r0_bias;             // router: lin has r only; mlp r(gelu(r0 x + r0_bias))
-  at::Tensor r_bias;                     // selection bias
-  at::Tensor feature;                    // t2r
+  at::Tensor a, a_log, dt_bias;  // decay Mamba2
+  at::Tensor f;                  // decay GLA
+  at::Tensor r, r0, r0_bias;     // router: lin has r only; mlp r(gelu(r0 x + r0_bias))
+  at::Tensor r_bias;             // selection bias
+  at::Tensor feature;            // t2r
   at::Tensor q_norm, k_norm, g_norm, o_norm, o_gate;
 };
 
 RavenWeights load_weights(const formats::RavenConfig& c, int layer, const Weights& w) {
   const std::string p = c.layer_prefix(layer) + "attn.";
-  const bool mamba2 = c.decay_type == formats::DecayType::mamba2, mlp = c.router_type == formats::RouterType::mlp;
+  const bool mamba2 = c.decay_type == formats::DecayType::mamba2,
+             mlp = c.router_type == formats::RouterType::mlp;
   RavenWeights r;
   r.q = w.get(p + "q_proj.weight");
   r.k = w.get(p + "k_proj.weight");
@@ -60,12 +61,15 @@ class Raven final : public Mixer {
     shape_.d_k = c_.d_k;
     shape_.d_v = c_.d_v;
     shape_.per_slot_decay = c_.decay_type == formats::DecayType::gla;
-    shape_.fields = {Field::route_index, Field::route_weight, Field::log_decay, Field::write_strength, Field::read_weight,
-                     Field::state_k, Field::state_v, Field::query, Field::key, Field::value, Field::esl, Field::selected,
-                     Field::ties, Field::margin};
+    shape_.fields = {Field::route_index, Field::route_weight, Field::log_decay, Field::write_strength,
+                     Field::read_weight, Field::state_k,      Field::state_v,   Field::query,
+                     Field::key,         Field::value,        Field::esl,       Field::selected,
+                     Field::ties,        Field::margin};
     if (c_.use_rope) shape_.fields.insert(shape_.fields.end(), {Field::query_rot, Field::key_rot});
-    shape_.attributes = {{"scale", 1.0}, {"norm_eps", c_.norm_eps}, {c_.output_gate ? "o_norm_eps" : "g_norm_eps",
-                         c_.output_gate ? c_.eps_o : c_.eps_g}};
+    shape_.attributes = {
+        {"scale", 1.0},
+        {"norm_eps", c_.norm_eps},
+        {c_.output_gate ? "o_norm_eps" : "g_norm_eps", c_.output_gate ? c_.eps_o : c_.eps_g}};
     if (shape_.per_slot_decay) shape_.attributes.push_back({"tau", c_.tau});
   }
 
@@ -73,7 +77,9 @@ class Raven final : public Mixer {
 
   MixerState initial_state(int64_t batch) const override {
     const auto options = n_.options(n_.exact);
-    return {{at::zeros({batch, c_.kv_heads, c_.slots, c_.d_k}, options), at::zeros({batch, c_.kv_heads, c_.slots, c_.d_v}, options)}, 0};
+    return {{at::zeros({batch, c_.kv_heads, c_.slots, c_.d_k}, options),
+             at::zeros({batch, c_.kv_heads, c_.slots, c_.d_v}, options)},
+            0};
   }
 
   at::Tensor forward(const at::Tensor& x, MixerState& state, Observer& observer) const override {
@@ -94,7 +100,8 @@ class Raven final : public Mixer {
 
     const Route route = choose(x, observer);
     const at::Tensor decay = log_decay(x, route.index, observer);
-    // s is one minus exp, literally: expm1 would differ from the reference for weak writes (spec: model-zoo 2.3 step 9).
+    // s is one minus exp, literally: expm1 would differ from the reference for weak writes (spec:
+    // model-zoo 2.3 step 9).
     const at::Tensor gate = decay * route.weight.to(n_.exact);
     memory.index = route.index;
     memory.keep = at::exp(gate);
@@ -121,8 +128,8 @@ class Raven final : public Mixer {
 
   int64_t work_bytes(int64_t tokens, int64_t) const override {
     const int64_t element = int64_t(at::elementSize(n_.exact));
-    const int64_t wide = 5 * c_.heads * (c_.d_k + c_.d_v);                   // q, k, v, o and their normed copies
-    const int64_t router = c_.kv_heads * (4 * c_.slots + 8 * c_.topk);       // logits, scores, their copies, route
+    const int64_t wide = 5 * c_.heads * (c_.d_k + c_.d_v);              // q, k, v, o and their normed copies
+    const int64_t router = c_.kv_heads * (4 * c_.slots + 8 * c_.topk);  // logits, scores, their copies, route
     return tokens * (wide + router) * element + 2 * state_bytes(tokens);
   }
 
@@ -135,21 +142,29 @@ class Raven final : public Mixer {
   at::Tensor qk(const at::Tensor& x, const at::Tensor& w, const at::Tensor& norm, int64_t heads) const {
     at::Tensor y = linear_map(x, w).view({x.size(0), x.size(1), heads, c_.d_k});
     switch (c_.feature_map) {
-      case formats::FeatureMap::swish: y = at::silu(y); break;
-      case formats::FeatureMap::relu: y = at::relu(y); break;
-      case formats::FeatureMap::t2r: y = at::relu(linear_map(y, w_.feature)); break;
+      case formats::FeatureMap::swish:
+        y = at::silu(y);
+        break;
+      case formats::FeatureMap::relu:
+        y = at::relu(y);
+        break;
+      case formats::FeatureMap::t2r:
+        y = at::relu(linear_map(y, w_.feature));
+        break;
     }
     return rms_norm(y, norm, c_.norm_eps, n_.exact);
   }
 
   // Steps 5 to 7: scores, selection (the bias takes part here only), route weights.
   Route choose(const at::Tensor& x, Observer& observer) const {
-    at::Tensor logits = w_.r0.defined() ? linear_map(at::gelu(linear_in(n_.router, x, w_.r0, w_.r0_bias)), w_.r)
-                                        : linear_in(n_.router, x, w_.r);
+    at::Tensor logits = w_.r0.defined()
+                            ? linear_map(at::gelu(linear_in(n_.router, x, w_.r0, w_.r0_bias)), w_.r)
+                            : linear_in(n_.router, x, w_.r);
     logits = logits.view({x.size(0), x.size(1), c_.kv_heads, c_.slots});
     const bool sigmoid = c_.router_score == formats::RouterScore::sigmoid;
     const at::Tensor score = sigmoid ? at::sigmoid(logits) : at::softmax(logits, -1);
-    const Selection selected = select_slots(w_.r_bias.defined() ? score + w_.r_bias.to(n_.router) : score, c_.topk);
+    const Selection selected =
+        select_slots(w_.r_bias.defined() ? score + w_.r_bias.to(n_.router) : score, c_.topk);
     at::Tensor weight = at::gather(score, -1, selected.index.to(at::kLong));
     if (sigmoid) weight = weight / (weight.sum(-1, true) + 1e-9);
     const Route route = observer.edit_route(layer_, {selected.index, weight});
@@ -157,7 +172,8 @@ class Raven final : public Mixer {
     return route;
   }
 
-  // Step 8: a, [B,T,H_r,1] (Mamba2) or at the selected slots [B,T,H_r,K] (GLA), always in the exact dtype (R13).
+  // Step 8: a, [B,T,H_r,1] (Mamba2) or at the selected slots [B,T,H_r,K] (GLA), always in the exact dtype
+  // (R13).
   at::Tensor log_decay(const at::Tensor& x, const at::Tensor& index, Observer& observer) const {
     if (c_.decay_type == formats::DecayType::mamba2) {
       const at::Tensor dt = at::softplus(linear_in(n_.router, x, w_.a).to(n_.exact) + w_.dt_bias);
@@ -165,7 +181,8 @@ class Raven final : public Mixer {
       tell(observer, Field::log_decay, a);
       return a.unsqueeze(-1);
     }
-    const at::Tensor forget = linear_in(n_.router, x, w_.f).to(n_.exact).view({x.size(0), x.size(1), c_.kv_heads, c_.slots});
+    const at::Tensor forget =
+        linear_in(n_.router, x, w_.f).to(n_.exact).view({x.size(0), x.size(1), c_.kv_heads, c_.slots});
     const at::Tensor a = at::gather(at::log_sigmoid(forget), -1, index.to(at::kLong).clamp_min(0)) / c_.tau;
     tell(observer, Field::log_decay, a);
     return a;

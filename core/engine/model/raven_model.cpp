@@ -1,4 +1,5 @@
-// Raven as a whole: what the checkpoint panel shows, and the blocks of the model (spec: model-zoo 1.8, 2, 17).
+// Raven as a whole: what the checkpoint panel shows, and the blocks of the model (spec: model-zoo 1.8, 2,
+// 17).
 #include "core/engine/model/raven.h"
 #include "core/engine/model/registry.h"
 #include "core/engine/model/softmax_attention.h"
@@ -44,7 +45,8 @@ MemoryCard memory_card(const formats::RavenConfig& c) {
   MemoryCard card;
   card.router = "top-" + std::to_string(c.topk) + " of " + std::to_string(c.slots) +
                 (c.router_score == formats::RouterScore::sigmoid ? ", sigmoid" : ", softmax") +
-                (c.router_type == formats::RouterType::mlp ? ", two-layer router" : "") + (c.bias_rmm ? ", selection bias" : "");
+                (c.router_type == formats::RouterType::mlp ? ", two-layer router" : "") +
+                (c.bias_rmm ? ", selection bias" : "");
   card.content = "k, v";
   card.decay = mamba2 ? "scalar per head x route (Mamba2)" : "per slot x route (GLA)";
   card.readout = "softmax over all slots";
@@ -69,8 +71,9 @@ std::unique_ptr<Mixer> make_attention(const formats::RavenConfig& c, int i, cons
   weights.q_bias = w.if_present(a.qkv_bias, p + "q_proj.bias");
   weights.k_bias = w.if_present(a.qkv_bias, p + "k_proj.bias");
   weights.v_bias = w.if_present(a.qkv_bias, p + "v_proj.bias");
-  return make_softmax_attention({i, c.hidden_size, a.heads, a.kv_heads, a.head_dim, a.window, a.use_rope, a.rope_theta},
-                                std::move(weights), w.numerics());
+  return make_softmax_attention(
+      {i, c.hidden_size, a.heads, a.kv_heads, a.head_dim, a.window, a.use_rope, a.rope_theta},
+      std::move(weights), w.numerics());
 }
 
 }  // namespace
@@ -96,8 +99,8 @@ ModelInfo describe_raven(const formats::Checkpoint& checkpoint, const std::strin
   return info;
 }
 
-std::unique_ptr<CausalLM> build_raven(const formats::Checkpoint& checkpoint, const std::string& flavour, const Weights& w,
-                                      ModelInfo& info) {
+std::unique_ptr<CausalLM> build_raven(const formats::Checkpoint& checkpoint, const std::string& flavour,
+                                      const Weights& w, ModelInfo& info) {
   formats::RavenConfig c = formats::read_raven_config(checkpoint, flavour);
   formats::check_raven_values(checkpoint, c);
   info.notes = c.notes;
@@ -114,7 +117,8 @@ std::unique_ptr<CausalLM> build_raven(const formats::Checkpoint& checkpoint, con
     block.attn_norm = w.exact(p + "attn_norm.weight");
     block.mlp_norm = w.exact(p + "mlp_norm.weight");
     block.mixer = c.is_attention(i) ? make_attention(c, i, w) : make_raven(c, i, w);
-    block.mlp = {w.get(p + "mlp.gate_proj.weight"), w.get(p + "mlp.up_proj.weight"), w.get(p + "mlp.down_proj.weight")};
+    block.mlp = {w.get(p + "mlp.gate_proj.weight"), w.get(p + "mlp.up_proj.weight"),
+                 w.get(p + "mlp.down_proj.weight")};
     model->blocks.push_back(std::move(block));
   }
   return model;

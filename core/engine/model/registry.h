@@ -16,7 +16,8 @@ struct Family {
   // From config.json, names and shapes only.
   ModelInfo (*describe)(const formats::Checkpoint&, const std::string& flavour);
   // Reads the weights. Facts that only values can tell are added to `info`.
-  std::unique_ptr<CausalLM> (*build)(const formats::Checkpoint&, const std::string& flavour, const Weights&, ModelInfo& info);
+  std::unique_ptr<CausalLM> (*build)(const formats::Checkpoint&, const std::string& flavour, const Weights&,
+                                     ModelInfo& info);
 };
 
 const std::vector<Family>& families();
@@ -24,6 +25,7 @@ const std::vector<Family>& families();
 const Family& family_of(const formats::Checkpoint&);
 
 ModelInfo describe_raven(const formats::Checkpoint&, const std::string& flavour);
-std::unique_ptr<CausalLM> build_raven(const formats::Checkpoint&, const std::string& flavour, const Weights&, ModelInfo& info);
+std::unique_ptr<CausalLM> build_raven(const formats::Checkpoint&, const std::string& flavour, const Weights&,
+                                      ModelInfo& info);
 
 }  // namespace slotscope::engine

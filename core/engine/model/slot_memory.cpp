@@ -13,9 +13,11 @@ constexpr int64_t kWorkPerThread = 100'000;  // multiplications
 
 template <class Real>
 void select_on_cpu(const at::Tensor& score, at::Tensor& index, at::Tensor& gap) {
-  const kernels::RouteSelectInput<Real> in{score.const_data_ptr<Real>(), score.size(0), int(score.size(1)), int(index.size(1))};
+  const kernels::RouteSelectInput<Real> in{score.const_data_ptr<Real>(), score.size(0), int(score.size(1)),
+                                           int(index.size(1))};
   const kernels::RouteSelectOutput<Real> out{index.data_ptr<int32_t>(), gap.data_ptr<Real>()};
-  at::parallel_for(0, in.rows, 512, [&](int64_t first, int64_t last) { kernels::select_routes_cpu(in, out, first, last); });
+  at::parallel_for(0, in.rows, 512,
+                   [&](int64_t first, int64_t last) { kernels::select_routes_cpu(in, out, first, last); });
 }
 
 template <class Real>
@@ -25,11 +27,23 @@ void scan(const SlotMemoryInput& in, const at::Tensor& read_row, SlotMemoryOutpu
   const at::Tensor value = in.value.to(out.state_k.scalar_type()).contiguous();
   const at::Tensor index = in.index.contiguous(), keep = in.keep.contiguous(), write = in.write.contiguous();
   const int64_t heads = in.key.size(2);
-  kernels::RoutedSlotScanInput<Real> input{
-      query.const_data_ptr<Real>(), key.const_data_ptr<Real>(), value.const_data_ptr<Real>(), index.const_data_ptr<int32_t>(),
-      keep.const_data_ptr<Real>(), write.const_data_ptr<Real>(), read_row.defined() ? read_row.const_data_ptr<int32_t>() : nullptr,
-      query.size(0), query.size(1), int(heads), int(query.size(2) / heads), int(in.state_k.size(2)), int(index.size(3)),
-      int(key.size(3)), int(value.size(3)), int64_t(in.read_rows.size()), Real(in.scale)};
+  kernels::RoutedSlotScanInput<Real> input{query.const_data_ptr<Real>(),
+                                           key.const_data_ptr<Real>(),
+                                           value.const_data_ptr<Real>(),
+                                           index.const_data_ptr<int32_t>(),
+                                           keep.const_data_ptr<Real>(),
+                                           write.const_data_ptr<Real>(),
+                                           read_row.defined() ? read_row.const_data_ptr<int32_t>() : nullptr,
+                                           query.size(0),
+                                           query.size(1),
+                                           int(heads),
+                                           int(query.size(2) / heads),
+                                           int(in.state_k.size(2)),
+                                           int(index.size(3)),
+                                           int(key.size(3)),
+                                           int(value.size(3)),
+                                           int64_t(in.read_rows.size()),
+                                           Real(in.scale)};
   kernels::RoutedSlotScanOutput<Real> output{
       out.state_k.data_ptr<Real>(), out.state_v.data_ptr<Real>(), out.output.data_ptr<Real>(),
       out.read_weight.defined() ? out.read_weight.data_ptr<Real>() : nullptr};
@@ -37,11 +51,12 @@ void scan(const SlotMemoryInput& in, const at::Tensor& read_row, SlotMemoryOutpu
     kernels::routed_slot_scan_cuda(input, output, current_cuda_stream(query.device().index()));
     return;
   }
-  // Pairs are split between threads, never a sum: the result does not depend on the number of threads. A single token is done
-  // before a second thread has woken up.
+  // Pairs are split between threads, never a sum: the result does not depend on the number of threads. A
+  // single token is done before a second thread has woken up.
   const int64_t work = std::max<int64_t>(1, input.tokens * input.slots * (input.d_k + input.d_v));
-  at::parallel_for(0, input.batch * heads, std::max<int64_t>(1, kWorkPerThread / work),
-                   [&](int64_t first, int64_t last) { kernels::routed_slot_scan_cpu(input, output, first, last); });
+  at::parallel_for(
+      0, input.batch * heads, std::max<int64_t>(1, kWorkPerThread / work),
+      [&](int64_t first, int64_t last) { kernels::routed_slot_scan_cpu(input, output, first, last); });
 }
 
 }  // namespace
@@ -53,7 +68,8 @@ Selection select_slots(const at::Tensor& score, int64_t top_k) {
     const auto [sorted, order] = at::sort(score, /*stable=*/true, /*dim=*/-1, /*descending=*/true);
     const at::Tensor last = sorted.select(-1, top_k - 1);
     return {order.slice(-1, 0, top_k).to(at::kInt).contiguous(),
-            top_k == slots ? at::full_like(last, std::numeric_limits<double>::quiet_NaN()) : last - sorted.select(-1, top_k)};
+            top_k == slots ? at::full_like(last, std::numeric_limits<double>::quiet_NaN())
+                           : last - sorted.select(-1, top_k)};
   }
   const at::Tensor rows = score.reshape({-1, slots}).contiguous();
   at::Tensor index = at::empty({rows.size(0), top_k}, score.options().dtype(at::kInt));
@@ -70,16 +86,23 @@ Selection select_slots(const at::Tensor& score, int64_t top_k) {
 
 SlotMemoryOutput routed_slot_memory(const SlotMemoryInput& in) {
   const auto& q = in.query.sizes();
-  const int64_t batch = q[0], tokens = q[1], heads = q[2], route_heads = in.key.size(2), slots = in.state_k.size(2);
+  const int64_t batch = q[0], tokens = q[1], heads = q[2], route_heads = in.key.size(2),
+                slots = in.state_k.size(2);
   const at::ScalarType type = in.state_k.scalar_type();
   TORCH_CHECK(heads % route_heads == 0, "query heads must be a multiple of the heads that own slots");
   TORCH_CHECK(in.key.sizes() == at::IntArrayRef({batch, tokens, route_heads, q[3]}), "key shape");
   TORCH_CHECK(in.value.sizes().slice(0, 3) == in.key.sizes().slice(0, 3), "value shape");
-  TORCH_CHECK(in.index.sizes().slice(0, 3) == in.key.sizes().slice(0, 3) && in.index.scalar_type() == at::kInt, "index shape");
-  TORCH_CHECK(in.keep.sizes() == in.index.sizes() && in.write.sizes() == in.index.sizes(), "keep and write shape");
-  TORCH_CHECK(in.keep.scalar_type() == type && in.write.scalar_type() == type && in.state_v.scalar_type() == type, "state dtype");
+  TORCH_CHECK(
+      in.index.sizes().slice(0, 3) == in.key.sizes().slice(0, 3) && in.index.scalar_type() == at::kInt,
+      "index shape");
+  TORCH_CHECK(in.keep.sizes() == in.index.sizes() && in.write.sizes() == in.index.sizes(),
+              "keep and write shape");
+  TORCH_CHECK(
+      in.keep.scalar_type() == type && in.write.scalar_type() == type && in.state_v.scalar_type() == type,
+      "state dtype");
   TORCH_CHECK(in.state_k.sizes() == at::IntArrayRef({batch, route_heads, slots, q[3]}), "state_k shape");
-  TORCH_CHECK(in.state_v.sizes() == at::IntArrayRef({batch, route_heads, slots, in.value.size(3)}), "state_v shape");
+  TORCH_CHECK(in.state_v.sizes() == at::IntArrayRef({batch, route_heads, slots, in.value.size(3)}),
+              "state_v shape");
 
   SlotMemoryOutput out;
   out.state_k = in.state_k.contiguous().clone();

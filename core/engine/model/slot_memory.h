@@ -1,5 +1,6 @@
-// The routed slot memory as an operation on tensors (spec: model-zoo 2.3 steps 9 to 12). Shared by every family whose slots are rows
-// of (S^k, S^v) written by a sparse route and read through a softmax over all slots.
+// The routed slot memory as an operation on tensors (spec: model-zoo 2.3 steps 9 to 12). Shared by every
+// family whose slots are rows of (S^k, S^v) written by a sparse route and read through a softmax over all
+// slots.
 #pragma once
 
 #include <ATen/ATen.h>

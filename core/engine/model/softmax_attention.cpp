@@ -31,7 +31,8 @@ class SoftmaxAttention final : public Mixer {
     char theta[32];
     std::snprintf(theta, sizeof theta, "%g", o_.rope_theta);
     shape_.note += o_.use_rope ? std::string(", RoPE theta ") + theta : ", no RoPE";
-    shape_.attributes = {{"rule", o_.window > 0 ? std::string("slot t mod window, weight 1") : std::string("slot t, weight 1")},
+    shape_.attributes = {{"rule", o_.window > 0 ? std::string("slot t mod window, weight 1")
+                                                : std::string("slot t, weight 1")},
                          {"window", o_.window},
                          {"rope", int64_t(o_.use_rope)},
                          {"rope_theta", o_.rope_theta},
@@ -41,7 +42,8 @@ class SoftmaxAttention final : public Mixer {
   const LayerShape& shape() const override { return shape_; }
 
   MixerState initial_state(int64_t batch) const override {
-    const at::Tensor empty = at::zeros({batch, 0, o_.kv_heads, o_.head_dim}, numerics_.options(numerics_.compute));
+    const at::Tensor empty =
+        at::zeros({batch, 0, o_.kv_heads, o_.head_dim}, numerics_.options(numerics_.compute));
     return {{empty, empty}, 0};
   }
 
@@ -73,7 +75,9 @@ class SoftmaxAttention final : public Mixer {
     if (o_.window == 0 || (field != Field::state_k && field != Field::state_v)) return {};
     const at::Tensor& rows = state.tensors[field == Field::state_k ? 0 : 1];
     at::Tensor ring = at::zeros({rows.size(0), o_.window, o_.kv_heads, o_.head_dim}, rows.options());
-    const at::Tensor slot = at::arange(state.position - rows.size(1), state.position, rows.options().dtype(at::kLong)).remainder(o_.window);
+    const at::Tensor slot =
+        at::arange(state.position - rows.size(1), state.position, rows.options().dtype(at::kLong))
+            .remainder(o_.window);
     return ring.index_copy(1, slot, rows).transpose(1, 2);
   }
 
@@ -90,49 +94,62 @@ class SoftmaxAttention final : public Mixer {
   }
 
  private:
-  at::Tensor split_heads(const at::Tensor& x, const at::Tensor& w, const at::Tensor& bias, const at::Tensor& norm, int64_t heads) const {
+  at::Tensor split_heads(const at::Tensor& x, const at::Tensor& w, const at::Tensor& bias,
+                         const at::Tensor& norm, int64_t heads) const {
     const at::Tensor y = linear_map(x, w, bias).view({x.size(0), x.size(1), heads, o_.head_dim});
     return norm.defined() ? rms_norm(y, norm, o_.norm_eps, numerics_.exact) : y;
   }
 
-  // q [B,T,H,d] at positions first.., keys and values [B,S,H_kv,d] ending at the last query's position. -> [B,T,H,d]
-  at::Tensor attend(const at::Tensor& q, const at::Tensor& keys, const at::Tensor& values, int64_t first, Observer& observer) const {
+  // q [B,T,H,d] at positions first.., keys and values [B,S,H_kv,d] ending at the last query's position. ->
+  // [B,T,H,d]
+  at::Tensor attend(const at::Tensor& q, const at::Tensor& keys, const at::Tensor& values, int64_t first,
+                    Observer& observer) const {
     const int64_t tokens = q.size(1), total = first + tokens, base = total - keys.size(1);
     const int64_t element = int64_t(at::elementSize(numerics_.exact));
     const int64_t reach = o_.window > 0 ? std::min(keys.size(1), o_.window + kMostQueries) : keys.size(1);
-    const int64_t chunk = std::clamp<int64_t>(kScoreBytes / std::max<int64_t>(1, q.size(0) * o_.heads * reach * element), 1, kMostQueries);
+    const int64_t chunk = std::clamp<int64_t>(
+        kScoreBytes / std::max<int64_t>(1, q.size(0) * o_.heads * reach * element), 1, kMostQueries);
     const bool read = observer.wants(Field::read_weight, o_.layer) && !observer.read_rows().empty();
     std::vector<at::Tensor> outputs, rows;
     for (int64_t begin = 0; begin < tokens; begin += chunk) {
       const int64_t end = std::min(tokens, begin + chunk);
       const int64_t low = o_.window > 0 ? std::max(base, first + begin - o_.window + 1) : base;
-      const at::Tensor p = weights_of(q.slice(1, begin, end), keys.slice(1, low - base, first + end - base), first + begin, low);
-      const at::Tensor v = values.slice(1, low - base, first + end - base).to(numerics_.exact).permute({0, 2, 1, 3});
-      const at::Tensor o = at::matmul(p.flatten(2, 3), v).view({q.size(0), o_.kv_heads, -1, end - begin, o_.head_dim});
+      const at::Tensor p = weights_of(q.slice(1, begin, end), keys.slice(1, low - base, first + end - base),
+                                      first + begin, low);
+      const at::Tensor v =
+          values.slice(1, low - base, first + end - base).to(numerics_.exact).permute({0, 2, 1, 3});
+      const at::Tensor o =
+          at::matmul(p.flatten(2, 3), v).view({q.size(0), o_.kv_heads, -1, end - begin, o_.head_dim});
       outputs.push_back(o.permute({0, 3, 1, 2, 4}).flatten(2, 3).to(q.scalar_type()));
       if (!read) continue;
       for (const int64_t row : observer.read_rows())
-        if (row >= begin && row < end) rows.push_back(read_row(p.select(3, row - begin).flatten(1, 2), low, first + row, total));
+        if (row >= begin && row < end)
+          rows.push_back(read_row(p.select(3, row - begin).flatten(1, 2), low, first + row, total));
     }
     if (read) observer.tell(Field::read_weight, o_.layer, at::stack(rows, 1));
     return outputs.size() == 1 ? outputs.front() : at::cat(outputs, 1);
   }
 
-  // Softmax weights [B,H_kv,G,C,S] of C queries starting at position `first` over S keys starting at position `low`.
+  // Softmax weights [B,H_kv,G,C,S] of C queries starting at position `first` over S keys starting at position
+  // `low`.
   at::Tensor weights_of(const at::Tensor& q, const at::Tensor& keys, int64_t first, int64_t low) const {
     const int64_t batch = q.size(0), count = q.size(1), seen = keys.size(1), group = o_.heads / o_.kv_heads;
-    const at::Tensor queries = q.to(numerics_.exact).view({batch, count, o_.kv_heads, group, o_.head_dim}).permute({0, 2, 3, 1, 4});
+    const at::Tensor queries =
+        q.to(numerics_.exact).view({batch, count, o_.kv_heads, group, o_.head_dim}).permute({0, 2, 3, 1, 4});
     const at::Tensor scores = at::matmul(queries.reshape({batch, o_.kv_heads, group * count, o_.head_dim}),
-                                         keys.to(numerics_.exact).permute({0, 2, 3, 1})) / std::sqrt(double(o_.head_dim));
+                                         keys.to(numerics_.exact).permute({0, 2, 3, 1})) /
+                              std::sqrt(double(o_.head_dim));
     const auto options = q.options().dtype(at::kLong);
     const at::Tensor query_at = at::arange(first, first + count, options).unsqueeze(1);
     const at::Tensor key_at = at::arange(low, low + seen, options).unsqueeze(0);
     at::Tensor hidden = key_at > query_at;
     if (o_.window > 0) hidden = hidden | (key_at <= query_at - o_.window);
-    return at::softmax(scores.view({batch, o_.kv_heads, group, count, seen}).masked_fill(hidden, -INFINITY), -1);
+    return at::softmax(scores.view({batch, o_.kv_heads, group, count, seen}).masked_fill(hidden, -INFINITY),
+                       -1);
   }
 
-  // p [B,H,S] over keys from position `low` -> one row on the slot axis: position mod W, or the position itself.
+  // p [B,H,S] over keys from position `low` -> one row on the slot axis: position mod W, or the position
+  // itself.
   at::Tensor read_row(const at::Tensor& p, int64_t low, int64_t token, int64_t total) const {
     const int64_t oldest = o_.window > 0 ? std::max(low, token - o_.window + 1) : low;
     at::Tensor position = at::arange(oldest, token + 1, p.options().dtype(at::kLong));
@@ -149,7 +166,8 @@ class SoftmaxAttention final : public Mixer {
 
 }  // namespace
 
-std::unique_ptr<Mixer> make_softmax_attention(const AttentionOptions& options, AttentionWeights weights, const Numerics& numerics) {
+std::unique_ptr<Mixer> make_softmax_attention(const AttentionOptions& options, AttentionWeights weights,
+                                              const Numerics& numerics) {
   return std::make_unique<SoftmaxAttention>(options, std::move(weights), numerics);
 }
 

@@ -10,11 +10,16 @@ namespace {
 
 std::optional<at::ScalarType> stored_type(formats::DType dtype) {
   switch (dtype) {
-    case formats::DType::bf16: return at::kBFloat16;
-    case formats::DType::f16: return at::kHalf;
-    case formats::DType::f32: return at::kFloat;
-    case formats::DType::f64: return at::kDouble;
-    default: return std::nullopt;
+    case formats::DType::bf16:
+      return at::kBFloat16;
+    case formats::DType::f16:
+      return at::kHalf;
+    case formats::DType::f32:
+      return at::kFloat;
+    case formats::DType::f64:
+      return at::kDouble;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -25,12 +30,16 @@ at::Tensor Weights::load(const std::string& name, at::ScalarType type) const {
     throw Error({.file = checkpoint_.folder().string(), .item = "loading weights", .found = "cancelled"});
   const formats::TensorInfo* info = checkpoint_.find(name);
   if (!info)
-    throw Error({.file = checkpoint_.folder().string(), .item = name, .found = "no such tensor", .expected = "a weight of this name"});
+    throw Error({.file = checkpoint_.folder().string(),
+                 .item = name,
+                 .found = "no such tensor",
+                 .expected = "a weight of this name"});
   at::Tensor result;
   if (const auto stored = stored_type(info->dtype)) {
     const auto bytes = checkpoint_.data(*info);
     const auto options = at::TensorOptions().dtype(*stored);
-    // safetensors aligns nothing but its header: a tensor behind one of odd size may start between element boundaries.
+    // safetensors aligns nothing but its header: a tensor behind one of odd size may start between element
+    // boundaries.
     if (reinterpret_cast<uintptr_t>(bytes.data()) % at::elementSize(*stored) == 0) {
       const at::Tensor view = at::from_blob(const_cast<std::byte*>(bytes.data()), info->shape, options);
       result = view.to(numerics_.device, type, /*non_blocking=*/false, /*copy=*/true);

@@ -18,11 +18,13 @@ const trace::DatasetSpec& dataset(const Ran& run, const std::string& path) {
   return run.sink.runs[0].datasets[size_t(at)];
 }
 
-int64_t rows(const Ran& run, const std::string& path) { return run.sink.data[0][size_t(run.sink.find(0, path))].rows; }
+int64_t rows(const Ran& run, const std::string& path) {
+  return run.sink.data[0][size_t(run.sink.find(0, path))].rows;
+}
 
 // Rows `tokens` and columns `heads` of a [T,heads,inner] array.
-std::vector<double> cut(const std::vector<double>& all, int64_t heads, int64_t inner, const std::vector<int64_t>& tokens,
-                        const std::vector<int64_t>& chosen) {
+std::vector<double> cut(const std::vector<double>& all, int64_t heads, int64_t inner,
+                        const std::vector<int64_t>& tokens, const std::vector<int64_t>& chosen) {
   std::vector<double> out;
   for (const int64_t t : tokens)
     for (const int64_t h : chosen)
@@ -46,19 +48,31 @@ SLOTSCOPE_CASE(shapes_of_every_field) {
     int64_t rows;
   };
   const std::vector<Row> expected = {
-      {"tokens/ids", ElementType::i32, {}, 23}, {"tokens/position", ElementType::i64, {}, 23},
-      {"tokens/roles", ElementType::u8, {}, 23}, {"tokens/special", ElementType::u8, {}, 23},
+      {"tokens/ids", ElementType::i32, {}, 23},
+      {"tokens/position", ElementType::i64, {}, 23},
+      {"tokens/roles", ElementType::u8, {}, 23},
+      {"tokens/special", ElementType::u8, {}, 23},
       {"tokens/byte_offsets", ElementType::i64, {}, 24},
-      {"layers/1/route_index", ElementType::u16, {4, 3}, 23}, {"layers/1/route_weight", ElementType::f32, {4, 3}, 23},
-      {"layers/1/log_decay", ElementType::f32, {4}, 23}, {"layers/1/write_strength", ElementType::f32, {4, 3}, 23},
-      {"layers/1/read_weight", ElementType::f32, {4, 8}, 23}, {"layers/1/read_token", ElementType::i64, {}, 23},
-      {"layers/1/state_k", ElementType::f32, {4, 8, 8}, 1}, {"layers/1/state_v", ElementType::f32, {4, 8, 8}, 1},
-      {"layers/1/state_token", ElementType::i64, {}, 1}, {"layers/1/hidden", ElementType::f32, {32}, 23},
-      {"layers/1/mixer_in", ElementType::f32, {32}, 23}, {"layers/1/mixer_out", ElementType::f32, {32}, 23},
-      {"layers/1/query", ElementType::f32, {4, 8}, 23}, {"layers/1/key", ElementType::f32, {4, 8}, 23},
-      {"layers/1/value", ElementType::f32, {4, 8}, 23}, {"layers/1/esl", ElementType::u32, {4, 8}, 4},
-      {"layers/1/selected", ElementType::u32, {4, 8}, 4}, {"layers/1/ties", ElementType::u32, {4}, 4},
-      {"layers/1/margin", ElementType::f32, {4}, 23}, {"output/logits", ElementType::f32, {53}, 23},
+      {"layers/1/route_index", ElementType::u16, {4, 3}, 23},
+      {"layers/1/route_weight", ElementType::f32, {4, 3}, 23},
+      {"layers/1/log_decay", ElementType::f32, {4}, 23},
+      {"layers/1/write_strength", ElementType::f32, {4, 3}, 23},
+      {"layers/1/read_weight", ElementType::f32, {4, 8}, 23},
+      {"layers/1/read_token", ElementType::i64, {}, 23},
+      {"layers/1/state_k", ElementType::f32, {4, 8, 8}, 1},
+      {"layers/1/state_v", ElementType::f32, {4, 8, 8}, 1},
+      {"layers/1/state_token", ElementType::i64, {}, 1},
+      {"layers/1/hidden", ElementType::f32, {32}, 23},
+      {"layers/1/mixer_in", ElementType::f32, {32}, 23},
+      {"layers/1/mixer_out", ElementType::f32, {32}, 23},
+      {"layers/1/query", ElementType::f32, {4, 8}, 23},
+      {"layers/1/key", ElementType::f32, {4, 8}, 23},
+      {"layers/1/value", ElementType::f32, {4, 8}, 23},
+      {"layers/1/esl", ElementType::u32, {4, 8}, 4},
+      {"layers/1/selected", ElementType::u32, {4, 8}, 4},
+      {"layers/1/ties", ElementType::u32, {4}, 4},
+      {"layers/1/margin", ElementType::f32, {4}, 23},
+      {"output/logits", ElementType::f32, {53}, 23},
   };
   for (const Row& row : expected) {
     CHECK_EQ(dataset(*run, row.path).type, row.type);
@@ -87,10 +101,12 @@ SLOTSCOPE_CASE(stored_types) {
   const auto full = run_ids(*default_model(t), some_ids(5, 53), capture("route_weight"));
   CHECK(dataset(*half, "layers/0/route_weight").type == trace::ElementType::f16);
   CHECK(dataset(*half, "layers/0/log_decay").type == trace::ElementType::f32);
-  CHECK_CLOSE(worst(half->values("layers/0/route_weight"), full->values("layers/0/route_weight")), 0, 0x1p-11);
+  CHECK_CLOSE(worst(half->values("layers/0/route_weight"), full->values("layers/0/route_weight")), 0,
+              0x1p-11);
 }
 
-// Layers, heads and tokens restrict what is stored, never what is computed; counters keep covering all tokens.
+// Layers, heads and tokens restrict what is stored, never what is computed; counters keep covering all
+// tokens.
 SLOTSCOPE_CASE(restrictions) {
   const auto model = default_model(t);
   const auto ids = some_ids(30, 53);
@@ -104,7 +120,8 @@ SLOTSCOPE_CASE(restrictions) {
   const std::vector<int64_t> tokens = {3, 4, 5, 20, 21, 22, 23, 24, 29}, heads = {1, 3};
   CHECK(!some->has("layers/0/route_index"));
   CHECK_EQ(some->values("layers/1/token"), std::vector<double>(tokens.begin(), tokens.end()));
-  CHECK_EQ(some->values("layers/1/route_index"), cut(all->values("layers/1/route_index"), 4, 3, tokens, heads));
+  CHECK_EQ(some->values("layers/1/route_index"),
+           cut(all->values("layers/1/route_index"), 4, 3, tokens, heads));
   CHECK_EQ(some->values("layers/1/log_decay"), cut(all->values("layers/1/log_decay"), 4, 1, tokens, heads));
   CHECK_EQ(some->values("layers/1/query"), cut(all->values("layers/1/query"), 4, 8, tokens, heads));
   CHECK_EQ(some->values("layers/1/margin"), cut(all->values("layers/1/margin"), 4, 1, tokens, heads));
@@ -120,7 +137,8 @@ SLOTSCOPE_CASE(counters_count_the_routes) {
   const auto folder = t.temp();
   TinyCheckpoint::raven({{"num_kv_heads", 2}, {"decay_type", "GLA"}}).write(folder);
   const auto model = load_model(folder, "float32", t.device());
-  const auto run = run_ids(*model, some_ids(70, 53), capture("route,log_decay,write_strength,read_weight", 16));
+  const auto run =
+      run_ids(*model, some_ids(70, 53), capture("route,log_decay,write_strength,read_weight", 16));
   CHECK_EQ(dataset(*run, "layers/0/route_index").shape, (std::vector<int64_t>{2, 3}));
   CHECK_EQ(dataset(*run, "layers/0/log_decay").shape, (std::vector<int64_t>{2, 3}));
   CHECK_EQ(dataset(*run, "layers/0/read_weight").shape, (std::vector<int64_t>{4, 8}));
@@ -137,7 +155,8 @@ SLOTSCOPE_CASE(counters_count_the_routes) {
   CHECK_EQ(run->values("layers/0/selected"), selected);
 }
 
-// Ranks are in descending selection score, and the margin is the gap to the best slot left out: with K + 1 the next score appears.
+// Ranks are in descending selection score, and the margin is the gap to the best slot left out: with K + 1
+// the next score appears.
 SLOTSCOPE_CASE(rank_order_and_margin) {
   TinyCheckpoint c = TinyCheckpoint::raven({{"num_hidden_layers", 1}, {"router_score", "softmax"}});
   const auto k3 = t.temp(), k4 = t.temp();
@@ -147,7 +166,8 @@ SLOTSCOPE_CASE(rank_order_and_margin) {
   const auto ids = some_ids(40, 53);
   const auto three = run_ids(*load_model(k3, "float64", t.device()), ids, capture("route_weight,margin"));
   const auto four = run_ids(*load_model(k4, "float64", t.device()), ids, capture("route_weight"));
-  const auto a = three->values("layers/0/route_weight"), b = four->values("layers/0/route_weight"), gap = three->values("layers/0/margin");
+  const auto a = three->values("layers/0/route_weight"), b = four->values("layers/0/route_weight"),
+             gap = three->values("layers/0/margin");
   CHECK_EQ(gap.size(), size_t(160));
   for (size_t row = 0; row < gap.size(); ++row) {
     CHECK(a[row * 3] >= a[row * 3 + 1] && a[row * 3 + 1] >= a[row * 3 + 2]);
@@ -167,10 +187,12 @@ SLOTSCOPE_CASE(hybrid_layers) {
     if (layer.mixer != "attention") continue;
     ++attention;
     CHECK(run->has(group + "query_rot"));
-    CHECK_EQ(dataset(*run, group + "read_weight").shape.back(), layer.route_kind == "ring" ? layer.slots : int64_t(12));
+    CHECK_EQ(dataset(*run, group + "read_weight").shape.back(),
+             layer.route_kind == "ring" ? layer.slots : int64_t(12));
     const std::string number = "layer " + std::to_string(layer.index);
-    CHECK(std::any_of(run->outcome.notes.begin(), run->outcome.notes.end(),
-                      [&](const std::string& note) { return note.find(number + " is attention") != std::string::npos; }));
+    CHECK(std::any_of(run->outcome.notes.begin(), run->outcome.notes.end(), [&](const std::string& note) {
+      return note.find(number + " is attention") != std::string::npos;
+    }));
   }
   CHECK(attention > 0 && attention < int(model->info().layers.size()));
 }
@@ -192,7 +214,8 @@ SLOTSCOPE_CASE(empty_plan) {
   engine::RunOptions full = capture("*");
   full.generate = 3;
   const auto bare = run_ids(*model, some_ids(9, 53), options), rich = run_ids(*model, some_ids(9, 53), full);
-  for (const auto& d : bare->sink.runs[0].datasets) CHECK(d.path.starts_with("tokens/") || d.path.starts_with("output/"));
+  for (const auto& d : bare->sink.runs[0].datasets)
+    CHECK(d.path.starts_with("tokens/") || d.path.starts_with("output/"));
   CHECK_EQ(bare->outcome.runs[0].output_ids, rich->outcome.runs[0].output_ids);
 }
 

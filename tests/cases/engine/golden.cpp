@@ -1,4 +1,5 @@
-// Every golden Raven case: logits, residual stream, mixer outputs, routes and write strengths (spec: model-zoo 19.5).
+// Every golden Raven case: logits, residual stream, mixer outputs, routes and write strengths (spec:
+// model-zoo 19.5).
 #include "tests/cases/engine/helpers.h"
 
 using namespace slotscope;
@@ -12,14 +13,16 @@ struct Errors {
   int64_t ties = 0;
 };
 
-// log_keep and write_strength of the golden file are [T,H,M], repeated to the query heads; the trace holds [T,H_r,K].
+// log_keep and write_strength of the golden file are [T,H,M], repeated to the query heads; the trace holds
+// [T,H_r,K].
 void compare_routes(const Golden& golden, const Ran& run, int layer, Errors& e) {
   const std::string i = std::to_string(layer), group = "layers/" + i + "/";
   const trace::LayerSpec& spec = run.layer(layer);
   const auto keep = golden.values("log_keep." + i), strength = golden.values("write_strength." + i);
   const auto index = run.values(group + "route_index"), weight = run.values(group + "route_weight");
   const auto decay = run.values(group + "log_decay"), written = run.values(group + "write_strength");
-  const int64_t tokens = int64_t(keep.size()) / (spec.heads * spec.slots), group_size = spec.heads / spec.route_heads;
+  const int64_t tokens = int64_t(keep.size()) / (spec.heads * spec.slots),
+                group_size = spec.heads / spec.route_heads;
   const bool per_slot = int64_t(decay.size()) == tokens * spec.route_heads * spec.top_k;
   for (int64_t t = 0; t < tokens; ++t)
     for (int64_t h = 0; h < spec.heads; ++h) {
@@ -45,7 +48,8 @@ void compare_routes(const Golden& golden, const Ran& run, int layer, Errors& e) 
 Errors compare(Context& t, const std::string& name, const std::string& dtype, const std::string& flavour) {
   const Golden golden(t.data("golden/models/" + name) / "golden.safetensors");
   const auto model = load_model(t.data("golden/models/" + name), dtype, t.device(), flavour);
-  const auto run = run_ids(*model, golden.ids(), capture("route,log_decay,write_strength,hidden,mixer_out,logits,ties"));
+  const auto run =
+      run_ids(*model, golden.ids(), capture("route,log_decay,write_strength,hidden,mixer_out,logits,ties"));
   Errors e;
   e.logits = worst(run->values("output/logits"), golden.values(dtype == "float64" ? "logits_f64" : "logits"));
   for (const engine::LayerInfo& layer : model->info().layers) {
@@ -58,8 +62,8 @@ Errors compare(Context& t, const std::string& name, const std::string& dtype, co
     if (golden.has("log_keep." + i)) compare_routes(golden, *run, layer.index, e);
   }
   e.ties = run->outcome.ties;
-  t.note(name + " " + dtype + ": logits " + sci(e.logits) + ", block_out " + sci(e.block) + ", mixer_out " + sci(e.mixer) +
-         ", write_strength " + sci(e.strength) + ", log_keep " + sci(e.keep));
+  t.note(name + " " + dtype + ": logits " + sci(e.logits) + ", block_out " + sci(e.block) + ", mixer_out " +
+         sci(e.mixer) + ", write_strength " + sci(e.strength) + ", log_keep " + sci(e.keep));
   return e;
 }
 
@@ -108,7 +112,8 @@ SLOTSCOPE_CASE(flavour_is_detected) {
   }
 }
 
-// raven_gb_eps has norm_eps 1e-2: with the other flavour's rule for g_norm the logits must move, or the test above shows nothing (R1).
+// raven_gb_eps has norm_eps 1e-2: with the other flavour's rule for g_norm the logits must move, or the test
+// above shows nothing (R1).
 SLOTSCOPE_CASE(the_fixed_epsilon_matters) {
   const std::string name = "raven_gb_eps";
   const Golden golden(t.data("golden/models/" + name) / "golden.safetensors");

@@ -41,12 +41,15 @@ class Golden {
   std::shared_ptr<const formats::Checkpoint> file_;
 };
 
-inline std::unique_ptr<engine::Model> load_model(const std::filesystem::path& folder, const std::string& dtype = "float32",
-                                                 const std::string& device = "cpu", const std::string& flavour = "",
+inline std::unique_ptr<engine::Model> load_model(const std::filesystem::path& folder,
+                                                 const std::string& dtype = "float32",
+                                                 const std::string& device = "cpu",
+                                                 const std::string& flavour = "",
                                                  const std::string& router_dtype = "float32") {
   Progress progress;
-  return engine::Model::load(formats::Checkpoint::open(folder),
-                             {.device = device, .dtype = dtype, .router_dtype = router_dtype, .flavour = flavour}, progress);
+  return engine::Model::load(
+      formats::Checkpoint::open(folder),
+      {.device = device, .dtype = dtype, .router_dtype = router_dtype, .flavour = flavour}, progress);
 }
 
 struct Ran {
@@ -65,7 +68,8 @@ inline engine::RunOptions capture(const std::string& fields, int64_t segment = 0
 }
 
 inline std::unique_ptr<Ran> run_prompts(engine::Model& model, const std::vector<formats::Prompt>& prompts,
-                                        const engine::RunOptions& options, const formats::Tokenizer* tokenizer = nullptr) {
+                                        const engine::RunOptions& options,
+                                        const formats::Tokenizer* tokenizer = nullptr) {
   auto ran = std::make_unique<Ran>();
   Progress progress;
   ran->outcome = model.run(prompts, tokenizer, options, ran->sink, progress);
@@ -79,7 +83,8 @@ inline formats::Prompt ids_prompt(std::vector<int32_t> ids) {
   return prompt;
 }
 
-inline std::unique_ptr<Ran> run_ids(engine::Model& model, std::vector<int32_t> ids, const engine::RunOptions& options) {
+inline std::unique_ptr<Ran> run_ids(engine::Model& model, std::vector<int32_t> ids,
+                                    const engine::RunOptions& options) {
   return run_prompts(model, {ids_prompt(std::move(ids))}, options);
 }
 

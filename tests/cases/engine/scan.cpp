@@ -1,4 +1,5 @@
-// The numbers of bad-inputs R1, R3, R4 through whole layers of a model made for them, and frozen slots in a trained one.
+// The numbers of bad-inputs R1, R3, R4 through whole layers of a model made for them, and frozen slots in a
+// trained one.
 #include <cstring>
 #include <map>
 
@@ -24,7 +25,11 @@ double inverse_silu(double y) {
 
 // One layer, one head, hidden 4; every token is the vector (1,1,1,1) up to the norm's epsilon.
 TinyCheckpoint one_head(const nlohmann::json& more) {
-  nlohmann::json options = {{"hidden_size", 4}, {"num_hidden_layers", 1}, {"num_heads", 1}, {"vocab_size", 2}, {"intermediate_size", 4}};
+  nlohmann::json options = {{"hidden_size", 4},
+                            {"num_hidden_layers", 1},
+                            {"num_heads", 1},
+                            {"vocab_size", 2},
+                            {"intermediate_size", 4}};
   options.update(more);
   TinyCheckpoint c = TinyCheckpoint::raven(options);
   c.set("model.embeddings.weight", std::vector<float>(8, 1e3f));
@@ -56,8 +61,10 @@ SLOTSCOPE_CASE(route_and_gate_by_hand) {
     for (const std::string dtype : {"float32", "float64"}) {
       const auto model = load_model(folder, dtype, t.device());
       const auto run = run_ids(*model, {0}, capture("route*,log_decay,write_strength"));
-      const auto weight = run->values("layers/0/route_weight"), strength = run->values("layers/0/write_strength");
-      CHECK_EQ(run->values("layers/0/route_index"), bias ? (std::vector<double>{2, 0}) : (std::vector<double>{0, 1}));
+      const auto weight = run->values("layers/0/route_weight"),
+                 strength = run->values("layers/0/write_strength");
+      CHECK_EQ(run->values("layers/0/route_index"),
+               bias ? (std::vector<double>{2, 0}) : (std::vector<double>{0, 1}));
       CHECK_CLOSE(weight[0], bias ? 0.362110 : 0.546449, 1e-6);
       CHECK_CLOSE(weight[1], bias ? 0.637890 : 0.453551, 1e-6);
       CHECK_CLOSE(run->values("layers/0/log_decay")[0], -0.5, 1e-6);
@@ -81,8 +88,8 @@ SLOTSCOPE_CASE(softmax_weights_are_not_renormalised) {
   CHECK_CLOSE(run->values("layers/0/route_weight")[1], std::exp(1) / sum, 1e-7);
 }
 
-// R1: the output norm of u = [1,2,-1,0.5]e-3 is 0.294086 with eps 1e-5 (goombalab) and 0.624695 with 1e-6 (FLA). One slot that is
-// rewritten fully makes o = v, so v is chosen such that silu(silu(v)) = u.
+// R1: the output norm of u = [1,2,-1,0.5]e-3 is 0.294086 with eps 1e-5 (goombalab) and 0.624695 with 1e-6
+// (FLA). One slot that is rewritten fully makes o = v, so v is chosen such that silu(silu(v)) = u.
 SLOTSCOPE_CASE(output_norm_epsilon_by_hand) {
   TinyCheckpoint c = one_head({{"num_slots", 1}, {"topk", 1}});
   std::vector<double> v;
@@ -106,7 +113,8 @@ SLOTSCOPE_CASE(ties_go_to_the_lower_slot) {
   c.set("model.layers.0.attn.r_proj.weight", rows_for({1, 1, 1, 1}));
   const auto folder = t.temp();
   c.write(folder);
-  const auto run = run_ids(*load_model(folder, "float32", t.device()), {0, 1, 0}, capture("route,ties,margin"));
+  const auto run =
+      run_ids(*load_model(folder, "float32", t.device()), {0, 1, 0}, capture("route,ties,margin"));
   CHECK_EQ(run->values("layers/0/route_index"), (std::vector<double>{0, 1, 0, 1, 0, 1}));
   CHECK_EQ(run->values("layers/0/ties"), (std::vector<double>{3}));
   CHECK_EQ(run->values("layers/0/margin"), (std::vector<double>{0, 0, 0}));
@@ -139,7 +147,8 @@ SLOTSCOPE_CASE(frozen_slots_are_bit_identical) {
       const auto index = run->values(group + "route_index");
       for (const std::string field : {"state_k", "state_v"}) {
         const auto state = run->values(group + field);
-        const int64_t width = field == "state_k" ? layer.d_k : layer.d_v, size = layer.route_heads * layer.slots * width;
+        const int64_t width = field == "state_k" ? layer.d_k : layer.d_v,
+                      size = layer.route_heads * layer.slots * width;
         for (int64_t h = 0; h < layer.route_heads; ++h)
           for (int64_t m = 0; m < layer.slots; ++m) {
             bool selected = false;

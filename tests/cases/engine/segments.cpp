@@ -1,4 +1,5 @@
-// Whole = segmented: the same prompt at once, in pieces of several sizes and token by token (spec: bad-inputs B44, without padding).
+// Whole = segmented: the same prompt at once, in pieces of several sizes and token by token (spec: bad-inputs
+// B44, without padding).
 #include "tests/cases/engine/helpers.h"
 #include "tests/cases/engine/tiny_checkpoint.h"
 
@@ -8,7 +9,8 @@ using namespace slotscope::testing;
 namespace {
 
 struct Cuts {
-  int64_t compared = 0, differing = 0, close_calls = 0;  // close_calls: routes that differ where the gap is at most 1e-6
+  int64_t compared = 0, differing = 0,
+          close_calls = 0;  // close_calls: routes that differ where the gap is at most 1e-6
 };
 
 void compare_routes(const Ran& whole, const Ran& pieces, const engine::ModelInfo& info, Cuts& cuts) {
@@ -23,7 +25,8 @@ void compare_routes(const Ran& whole, const Ran& pieces, const engine::ModelInfo
     }
     for (size_t row = 0; row < gap.size(); ++row) {
       const auto set = [&](const std::vector<double>& all) {
-        std::vector<double> s(all.begin() + int64_t(row) * layer.top_k, all.begin() + int64_t(row + 1) * layer.top_k);
+        std::vector<double> s(all.begin() + int64_t(row) * layer.top_k,
+                              all.begin() + int64_t(row + 1) * layer.top_k);
         std::sort(s.begin(), s.end());
         return s;
       };
@@ -36,8 +39,8 @@ void compare_routes(const Ran& whole, const Ran& pieces, const engine::ModelInfo
 
 const char* const kFields = "route,margin,logits,hidden,ties";
 
-void check_model(Context& t, const std::string& name, engine::Model& model, const std::vector<int64_t>& lengths,
-                 const std::vector<int64_t>& segments) {
+void check_model(Context& t, const std::string& name, engine::Model& model,
+                 const std::vector<int64_t>& lengths, const std::vector<int64_t>& segments) {
   const bool wide = model.options().dtype == "float64";
   Cuts cuts;
   double most = 0;
@@ -64,8 +67,9 @@ void check_model(Context& t, const std::string& name, engine::Model& model, cons
   }
   CHECK_EQ(cuts.differing, int64_t(0));
   CHECK(cuts.close_calls * 2000 <= cuts.compared);
-  t.note(name + " " + model.options().dtype + ": worst logit error " + sci(most) + ", " + std::to_string(cuts.compared) + " cuts, " +
-         std::to_string(cuts.close_calls) + " differ within a gap of 1e-6");
+  t.note(name + " " + model.options().dtype + ": worst logit error " + sci(most) + ", " +
+         std::to_string(cuts.compared) + " cuts, " + std::to_string(cuts.close_calls) +
+         " differ within a gap of 1e-6");
 }
 
 const std::vector<int64_t> kLengths = {1, 8, 63, 64, 65, 127, 129, 200};
@@ -74,7 +78,8 @@ const std::vector<int64_t> kLengths = {1, 8, 63, 64, 65, 127, 129, 200};
 
 SLOTSCOPE_CASE(golden_models) {
   for (const std::string dtype : {"float64", "float32"})
-    for (const std::string name : {"raven_fla_gate_T80", "raven_fla_gla_softmax_bias_t2r", "raven_fla_hybrid_list"}) {
+    for (const std::string name :
+         {"raven_fla_gate_T80", "raven_fla_gla_softmax_bias_t2r", "raven_fla_hybrid_list"}) {
       const auto model = load_model(t.data("golden/models/" + name), dtype, t.device());
       check_model(t, name, *model, kLengths, {64, 7, 1});
     }
@@ -90,22 +95,34 @@ SLOTSCOPE_CASE(uneven_segments) {
   const auto pieces = run_ids(*model, ids, options);
   CHECK_CLOSE(worst(whole->values("output/logits"), pieces->values("output/logits")), 0, 1e-9);
   const auto states = pieces->values("layers/1/state_k");
-  CHECK_CLOSE(worst(whole->values("layers/1/state_k"), std::vector<double>(states.begin() + int64_t(states.size()) / 2, states.end())), 0, 1e-9);
+  CHECK_CLOSE(worst(whole->values("layers/1/state_k"),
+                    std::vector<double>(states.begin() + int64_t(states.size()) / 2, states.end())),
+              0, 1e-9);
 }
 
-// Hybrid of every kind of attention layer: window, full, grouped heads, biases, with and without RoPE; grouped Raven heads.
+// Hybrid of every kind of attention layer: window, full, grouped heads, biases, with and without RoPE;
+// grouped Raven heads.
 SLOTSCOPE_CASE(hybrid_and_grouped_heads) {
-  const nlohmann::json attn = {{{"layers", {1}}, {"num_heads", 4}, {"num_kv_heads", 2}, {"qkv_bias", true}, {"window_size", 5}, {"rope_theta", 500}},
+  const nlohmann::json attn = {{{"layers", {1}},
+                                {"num_heads", 4},
+                                {"num_kv_heads", 2},
+                                {"qkv_bias", true},
+                                {"window_size", 5},
+                                {"rope_theta", 500}},
                                {{"layers", {2}}, {"num_heads", 2}}};
   const auto grouped = t.temp(), no_rope = t.temp();
-  TinyCheckpoint::raven({{"num_hidden_layers", 4}, {"num_kv_heads", 2}, {"use_rope", true}, {"attn", attn}}).write(grouped);
-  TinyCheckpoint other = TinyCheckpoint::raven({{"attn", {{"layers", {0}}, {"num_heads", 4}, {"use_rope", false}, {"window_size", 4}}}});
+  TinyCheckpoint::raven({{"num_hidden_layers", 4}, {"num_kv_heads", 2}, {"use_rope", true}, {"attn", attn}})
+      .write(grouped);
+  TinyCheckpoint other = TinyCheckpoint::raven(
+      {{"attn", {{"layers", {0}}, {"num_heads", 4}, {"use_rope", false}, {"window_size", 4}}}});
   other.config.erase("use_rope");
   other.config.erase("attnres_block_size");
   other.write(no_rope);
   for (const std::string dtype : {"float64", "float32"}) {
-    check_model(t, "grouped hybrid", *load_model(grouped, dtype, t.device()), {1, 5, 6, 65, 129}, {64, 6, 5, 1});
-    check_model(t, "window without RoPE", *load_model(no_rope, dtype, t.device()), {1, 5, 65, 129}, {64, 4, 1});
+    check_model(t, "grouped hybrid", *load_model(grouped, dtype, t.device()), {1, 5, 6, 65, 129},
+                {64, 6, 5, 1});
+    check_model(t, "window without RoPE", *load_model(no_rope, dtype, t.device()), {1, 5, 65, 129},
+                {64, 4, 1});
   }
 }
 
@@ -130,20 +147,25 @@ SLOTSCOPE_CASE(bundled_checkpoint) {
   }
   CHECK_EQ(cuts.differing, int64_t(0));
   CHECK(cuts.close_calls * 2000 <= cuts.compared);
-  t.note(std::to_string(cuts.compared) + " cuts, " + std::to_string(cuts.close_calls) + " differ within a gap of 1e-6");
+  t.note(std::to_string(cuts.compared) + " cuts, " + std::to_string(cuts.close_calls) +
+         " differ within a gap of 1e-6");
 }
 
-// Attention in pieces against attention written out: softmax over exactly the window, the current token included (spec: model-zoo 1.6).
+// Attention in pieces against attention written out: softmax over exactly the window, the current token
+// included (spec: model-zoo 1.6).
 SLOTSCOPE_CASE(window_holds_exactly_w_tokens) {
   const int64_t window = 4, tokens = 11;
   const auto folder = t.temp();
-  TinyCheckpoint::raven({{"num_hidden_layers", 1},
-                         {"attn", {{"layers", {0}}, {"num_heads", 4}, {"num_kv_heads", 2}, {"window_size", window}}}}).write(folder);
+  TinyCheckpoint::raven(
+      {{"num_hidden_layers", 1},
+       {"attn", {{"layers", {0}}, {"num_heads", 4}, {"num_kv_heads", 2}, {"window_size", window}}}})
+      .write(folder);
   const auto model = load_model(folder, "float64", t.device());
   engine::RunOptions options = capture("read_weight,query_rot,key_rot", 3);
   options.plan.read_at = "all";
   const auto run = run_ids(*model, some_ids(tokens, 53), options);
-  const auto p = run->values("layers/0/read_weight"), q = run->values("layers/0/query_rot"), k = run->values("layers/0/key_rot");
+  const auto p = run->values("layers/0/read_weight"), q = run->values("layers/0/query_rot"),
+             k = run->values("layers/0/key_rot");
   CHECK_EQ(run->layer(0).route_kind, std::string("ring"));
   CHECK_EQ(p.size(), size_t(tokens * 4 * window));
   for (int64_t token = 0; token < tokens; ++token)
@@ -152,9 +174,11 @@ SLOTSCOPE_CASE(window_holds_exactly_w_tokens) {
       double sum = 0;
       for (int64_t j = std::max<int64_t>(0, token - window + 1); j <= token; ++j) {
         double dot = 0;
-        for (int64_t i = 0; i < 8; ++i) dot += q[size_t((token * 4 + h) * 8 + i)] * k[size_t((j * 2 + h / 2) * 8 + i)];
+        for (int64_t i = 0; i < 8; ++i)
+          dot += q[size_t((token * 4 + h) * 8 + i)] * k[size_t((j * 2 + h / 2) * 8 + i)];
         sum += expected[size_t(j % window)] = std::exp(dot / std::sqrt(8.0));
       }
-      for (int64_t m = 0; m < window; ++m) CHECK_CLOSE(p[size_t((token * 4 + h) * window + m)], expected[size_t(m)] / sum, 1e-12);
+      for (int64_t m = 0; m < window; ++m)
+        CHECK_CLOSE(p[size_t((token * 4 + h) * window + m)], expected[size_t(m)] / sum, 1e-12);
     }
 }

@@ -1,4 +1,5 @@
-// Bad requests, missing devices, broken models, cancel, memory: every message names what to do (spec: bad-inputs B26-B28, B40, B41).
+// Bad requests, missing devices, broken models, cancel, memory: every message names what to do (spec:
+// bad-inputs B26-B28, B40, B41).
 #include <atomic>
 #include <charconv>
 #include <chrono>
@@ -13,7 +14,8 @@ using namespace slotscope::testing;
 
 namespace {
 
-std::unique_ptr<engine::Model> load_tiny(Context& t, const TinyCheckpoint& c, const std::string& dtype = "float32") {
+std::unique_ptr<engine::Model> load_tiny(Context& t, const TinyCheckpoint& c,
+                                         const std::string& dtype = "float32") {
   const auto folder = t.temp();
   c.write(folder);
   return load_model(folder, dtype, t.device());
@@ -103,7 +105,11 @@ SLOTSCOPE_CASE(tied_embeddings) {
   explicit_head.tensors["lm_head.weight"] = tied.tensors["model.embeddings.weight"];
   const auto ids = some_ids(9, 53);
   const auto a = run_ids(*model, ids, capture("logits"))->values("output/logits");
-  CHECK_CLOSE(worst(a, run_ids(*load_tiny(t, explicit_head, "float64"), ids, capture("logits"))->values("output/logits")), 0, 0);
+  CHECK_CLOSE(
+      worst(
+          a,
+          run_ids(*load_tiny(t, explicit_head, "float64"), ids, capture("logits"))->values("output/logits")),
+      0, 0);
 
   TinyCheckpoint missing = TinyCheckpoint::raven();
   missing.tensors.erase("lm_head.weight");
@@ -155,7 +161,8 @@ SLOTSCOPE_CASE(cancel_leaves_whole_segments) {
   CancellingSink sink(progress, 24);
   engine::RunOptions options = capture("route,state_k,hidden,ties", 8);
   options.generate = 5;
-  const auto outcome = model->run({ids_prompt(some_ids(80, 53)), ids_prompt(some_ids(8, 53))}, nullptr, options, sink, progress);
+  const auto outcome = model->run({ids_prompt(some_ids(80, 53)), ids_prompt(some_ids(8, 53))}, nullptr,
+                                  options, sink, progress);
   CHECK(outcome.status == trace::Status::cancelled);
   CHECK(sink.status == trace::Status::cancelled);
   CHECK_EQ(sink.done[0], int64_t(24));
@@ -178,11 +185,13 @@ SLOTSCOPE_CASE(cancel_within_a_segment) {
   std::atomic<bool> ended{false};
   std::chrono::steady_clock::time_point asked{};
   std::thread watcher([&] {
-    while (!ended && progress.snapshot().detail != "layer 2 of 4") std::this_thread::sleep_for(std::chrono::microseconds(200));
+    while (!ended && progress.snapshot().detail != "layer 2 of 4")
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
     asked = std::chrono::steady_clock::now();
     progress.request_cancel();
   });
-  const auto outcome = model->run({ids_prompt(some_ids(40000, 256))}, nullptr, capture("route", 4000), sink, progress);
+  const auto outcome =
+      model->run({ids_prompt(some_ids(40000, 256))}, nullptr, capture("route", 4000), sink, progress);
   const double answer = std::chrono::duration<double>(std::chrono::steady_clock::now() - asked).count();
   ended = true;
   watcher.join();
@@ -194,7 +203,8 @@ SLOTSCOPE_CASE(cancel_within_a_segment) {
     CHECK_EQ(sum(sink.values(0, group + "selected")), double(sink.done[0]) * 4 * 8);
   }
   CHECK(answer < 5);
-  t.note("cancelled after " + std::to_string(sink.done[0]) + " tokens, " + std::to_string(answer) + " s after the request");
+  t.note("cancelled after " + std::to_string(sink.done[0]) + " tokens, " + std::to_string(answer) +
+         " s after the request");
 }
 
 // What the sink throws ends the run: the sink is told it failed, and the caller gets the sink's own error.
@@ -202,11 +212,13 @@ SLOTSCOPE_CASE(sink_errors_end_the_run) {
   const auto model = load_model(t.data("golden/models/raven_fla_default"), "float32", t.device());
   FailingSink sink;
   Progress progress;
-  CHECK_ERROR(model->run({ids_prompt(some_ids(80, 53))}, nullptr, capture("route", 8), sink, progress), "trace.h5", "disk full");
+  CHECK_ERROR(model->run({ids_prompt(some_ids(80, 53))}, nullptr, capture("route", 8), sink, progress),
+              "trace.h5", "disk full");
   CHECK(sink.status == trace::Status::failed);
 }
 
-// The estimate is what comes: file bytes to the byte where they can be known, memory that does not grow with the length.
+// The estimate is what comes: file bytes to the byte where they can be known, memory that does not grow with
+// the length.
 SLOTSCOPE_CASE(estimate_is_honest) {
   const auto model = load_model(t.resource("checkpoints/raven-passkey"), "float32", t.device());
   const engine::RunOptions options = capture("route,log_decay,hidden,state_v", 128);
@@ -265,6 +277,8 @@ SLOTSCOPE_CASE(model_info) {
   CHECK_EQ(info.layers[0].slots, int64_t(64));
   CHECK_EQ(info.layers[0].state_bytes, int64_t(4 * 64 * 128 * 4));
   CHECK_EQ(info.tensor_digest.size(), size_t(64));
-  const auto hybrid = engine::inspect(*formats::Checkpoint::open(t.data("golden/models/raven_fla_hybrid_list")));
-  CHECK(std::any_of(hybrid.layers.begin(), hybrid.layers.end(), [](const auto& l) { return l.mixer == "attention" && !l.note.empty(); }));
+  const auto hybrid =
+      engine::inspect(*formats::Checkpoint::open(t.data("golden/models/raven_fla_hybrid_list")));
+  CHECK(std::any_of(hybrid.layers.begin(), hybrid.layers.end(),
+                    [](const auto& l) { return l.mixer == "attention" && !l.note.empty(); }));
 }

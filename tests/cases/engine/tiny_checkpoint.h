@@ -1,4 +1,5 @@
-// Raven checkpoints made on the fly: a config, random weights with a fixed seed, and single tensors replaced by hand.
+// Raven checkpoints made on the fly: a config, random weights with a fixed seed, and single tensors replaced
+// by hand.
 #pragma once
 
 #include <cstdint>
@@ -26,10 +27,23 @@ class TinyCheckpoint {
   // model_type raven, FLA flavour, Mamba2 decay, lin router, no output gate; `options` overrides config keys.
   static TinyCheckpoint raven(const nlohmann::json& options = {}) {
     TinyCheckpoint c;
-    c.config = {{"model_type", "raven"}, {"architectures", {"RavenForCausalLM"}}, {"hidden_size", 32}, {"num_hidden_layers", 2},
-                {"num_heads", 4}, {"num_kv_heads", nullptr}, {"num_slots", 8}, {"topk", 3}, {"intermediate_size", 48},
-                {"vocab_size", 53}, {"use_rope", false}, {"attnres_block_size", nullptr}, {"attn", nullptr}, {"eos_token_id", 2},
-                {"norm_eps", 1e-6}, {"use_output_gate", false}, {"tie_word_embeddings", false}};
+    c.config = {{"model_type", "raven"},
+                {"architectures", {"RavenForCausalLM"}},
+                {"hidden_size", 32},
+                {"num_hidden_layers", 2},
+                {"num_heads", 4},
+                {"num_kv_heads", nullptr},
+                {"num_slots", 8},
+                {"topk", 3},
+                {"intermediate_size", 48},
+                {"vocab_size", 53},
+                {"use_rope", false},
+                {"attnres_block_size", nullptr},
+                {"attn", nullptr},
+                {"eos_token_id", 2},
+                {"norm_eps", 1e-6},
+                {"use_output_gate", false},
+                {"tie_word_embeddings", false}};
     if (!options.is_null()) c.config.update(options);
     c.fill();
     return c;
@@ -73,17 +87,22 @@ class TinyCheckpoint {
     for (int64_t i = 0; i < count; ++i) t.values.push_back(float(normal(random_)));
     tensors[name] = std::move(t);
   }
-  void matrix(const std::string& name, int64_t out, int64_t in) { add(name, {out, in}, 0, 1.2 / std::sqrt(double(in))); }
+  void matrix(const std::string& name, int64_t out, int64_t in) {
+    add(name, {out, in}, 0, 1.2 / std::sqrt(double(in)));
+  }
 
   void attention(const std::string& p, const nlohmann::json& attn, int64_t d) {
     const int64_t heads = attn.at("num_heads"), width = d / heads;
-    const int64_t kv = attn.contains("num_kv_heads") && attn["num_kv_heads"].is_number() ? attn["num_kv_heads"].get<int64_t>() : heads;
+    const int64_t kv = attn.contains("num_kv_heads") && attn["num_kv_heads"].is_number()
+                           ? attn["num_kv_heads"].get<int64_t>()
+                           : heads;
     matrix(p + "q_proj.weight", d, d);
     matrix(p + "k_proj.weight", kv * width, d);
     matrix(p + "v_proj.weight", kv * width, d);
     matrix(p + "o_proj.weight", d, d);
     if (attn.value("qkv_bias", false))
-      for (const auto& [name, size] : {std::pair{"q", d}, std::pair{"k", kv * width}, std::pair{"v", kv * width}})
+      for (const auto& [name, size] :
+           {std::pair{"q", d}, std::pair{"k", kv * width}, std::pair{"v", kv * width}})
         add(p + name + "_proj.bias", {size}, 0, 0.3);
   }
 
@@ -114,7 +133,8 @@ class TinyCheckpoint {
   }
 
   void fill() {
-    const int64_t d = number("hidden_size", 32), inner = number("intermediate_size", 48), vocab = number("vocab_size", 53);
+    const int64_t d = number("hidden_size", 32), inner = number("intermediate_size", 48),
+                  vocab = number("vocab_size", 53);
     nlohmann::json attn = config["attn"];
     if (attn.is_object()) attn = nlohmann::json::array({attn});
     matrix("model.embeddings.weight", vocab, d);

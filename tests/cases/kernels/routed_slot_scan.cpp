@@ -88,18 +88,23 @@ struct Result {
 template <class Real>
 Result<Real> scan(const Problem<Real>& p) {
   const int64_t query_heads = p.in.heads * p.in.group;
-  Result<Real> r{p.state_k, p.state_v, std::vector<Real>(size_t(p.in.batch * p.in.tokens * query_heads * p.in.d_v), Real(NAN)),
-                 std::vector<Real>(size_t(p.in.batch * p.in.read_rows * query_heads * p.in.slots), Real(NAN))};
-  routed_slot_scan_cpu(p.in, {r.state_k.data(), r.state_v.data(), r.output.data(), r.read.data()}, 0, p.in.batch * p.in.heads);
+  Result<Real> r{
+      p.state_k, p.state_v,
+      std::vector<Real>(size_t(p.in.batch * p.in.tokens * query_heads * p.in.d_v), Real(NAN)),
+      std::vector<Real>(size_t(p.in.batch * p.in.read_rows * query_heads * p.in.slots), Real(NAN))};
+  routed_slot_scan_cpu(p.in, {r.state_k.data(), r.state_v.data(), r.output.data(), r.read.data()}, 0,
+                       p.in.batch * p.in.heads);
   return r;
 }
 
-// Straight from the equations, in long double, with dense keep = 1 and write = 0 for slots that were not selected.
+// Straight from the equations, in long double, with dense keep = 1 and write = 0 for slots that were not
+// selected.
 template <class Real>
 Result<long double> brute_force(const Problem<Real>& p) {
   const auto& in = p.in;
   const int64_t query_heads = in.heads * in.group;
-  Result<long double> r{{p.state_k.begin(), p.state_k.end()}, {p.state_v.begin(), p.state_v.end()},
+  Result<long double> r{{p.state_k.begin(), p.state_k.end()},
+                        {p.state_v.begin(), p.state_v.end()},
                         std::vector<long double>(size_t(in.batch * in.tokens * query_heads * in.d_v)),
                         std::vector<long double>(size_t(in.batch * in.read_rows * query_heads * in.slots))};
   for (int64_t b = 0; b < in.batch; ++b)
@@ -112,21 +117,27 @@ Result<long double> brute_force(const Problem<Real>& p) {
           for (int m = 0; m < in.slots; ++m) {
             long double keep = 1, write = 0;
             for (int k = 0; k < in.top_k; ++k)
-              if (p.index[size_t(row * in.top_k + k)] == m) keep = p.keep[size_t(row * in.top_k + k)], write = p.write[size_t(row * in.top_k + k)];
-            for (int i = 0; i < in.d_k; ++i) sk[m * in.d_k + i] = keep * sk[m * in.d_k + i] + write * p.key[size_t(row * in.d_k + i)];
-            for (int i = 0; i < in.d_v; ++i) sv[m * in.d_v + i] = keep * sv[m * in.d_v + i] + write * p.value[size_t(row * in.d_v + i)];
+              if (p.index[size_t(row * in.top_k + k)] == m)
+                keep = p.keep[size_t(row * in.top_k + k)], write = p.write[size_t(row * in.top_k + k)];
+            for (int i = 0; i < in.d_k; ++i)
+              sk[m * in.d_k + i] = keep * sk[m * in.d_k + i] + write * p.key[size_t(row * in.d_k + i)];
+            for (int i = 0; i < in.d_v; ++i)
+              sv[m * in.d_v + i] = keep * sv[m * in.d_v + i] + write * p.value[size_t(row * in.d_v + i)];
           }
         const int64_t q = ((b * in.tokens + t) * query_heads + h);
         std::vector<long double> z(static_cast<size_t>(in.slots));
         long double sum = 0;
         for (int m = 0; m < in.slots; ++m) {
-          for (int i = 0; i < in.d_k; ++i) z[size_t(m)] += in.scale * sk[m * in.d_k + i] * p.query[size_t(q * in.d_k + i)];
+          for (int i = 0; i < in.d_k; ++i)
+            z[size_t(m)] += in.scale * sk[m * in.d_k + i] * p.query[size_t(q * in.d_k + i)];
           sum += z[size_t(m)] = std::exp(z[size_t(m)]);
         }
         for (int m = 0; m < in.slots; ++m) {
-          for (int i = 0; i < in.d_v; ++i) r.output[size_t(q * in.d_v + i)] += z[size_t(m)] / sum * sv[m * in.d_v + i];
+          for (int i = 0; i < in.d_v; ++i)
+            r.output[size_t(q * in.d_v + i)] += z[size_t(m)] / sum * sv[m * in.d_v + i];
           if (p.read_row[size_t(t)] >= 0)
-            r.read[size_t(((b * in.read_rows + p.read_row[size_t(t)]) * query_heads + h) * in.slots + m)] = z[size_t(m)] / sum;
+            r.read[size_t(((b * in.read_rows + p.read_row[size_t(t)]) * query_heads + h) * in.slots + m)] =
+                z[size_t(m)] / sum;
         }
       }
   return r;
@@ -144,7 +155,8 @@ double worst(const std::vector<A>& a, const std::vector<B>& b) {
 }
 
 const Sizes kSizes[] = {
-    {1, 1, 1, 1, 1, 1, 1, 1}, {2, 9, 3, 2, 7, 3, 5, 17}, {1, 65, 2, 1, 64, 8, 64, 64}, {3, 33, 1, 4, 8, 8, 16, 32}, {1, 20, 2, 1, 200, 5, 48, 130},
+    {1, 1, 1, 1, 1, 1, 1, 1},    {2, 9, 3, 2, 7, 3, 5, 17},      {1, 65, 2, 1, 64, 8, 64, 64},
+    {3, 33, 1, 4, 8, 8, 16, 32}, {1, 20, 2, 1, 200, 5, 48, 130},
 };
 
 template <class Real>
@@ -213,7 +225,9 @@ SLOTSCOPE_CASE(pieces_give_the_same_bits) {
       in.keep += first * s.heads * s.top_k;
       in.write += first * s.heads * s.top_k;
       for (int64_t pair = 2; pair >= 0; --pair)
-        routed_slot_scan_cpu(in, {r.state_k.data(), r.state_v.data(), r.output.data() + first * s.heads * s.group * s.d_v, nullptr},
+        routed_slot_scan_cpu(in,
+                             {r.state_k.data(), r.state_v.data(),
+                              r.output.data() + first * s.heads * s.group * s.d_v, nullptr},
                              pair, pair + 1);
     }
     CHECK(same_bits(r.output, whole.output));
@@ -241,14 +255,16 @@ namespace {
 template <class Item>
 struct OnDevice {
   explicit OnDevice(const std::vector<Item>& host) : count(host.size()) {
-    if (cudaMalloc(reinterpret_cast<void**>(&data), std::max<size_t>(1, count) * sizeof(Item)) != cudaSuccess) throw std::runtime_error("cudaMalloc");
+    if (cudaMalloc(reinterpret_cast<void**>(&data), std::max<size_t>(1, count) * sizeof(Item)) != cudaSuccess)
+      throw std::runtime_error("cudaMalloc");
     cudaMemcpy(data, host.data(), count * sizeof(Item), cudaMemcpyHostToDevice);
   }
   ~OnDevice() { cudaFree(data); }
   OnDevice(const OnDevice&) = delete;
   std::vector<Item> host() const {
     std::vector<Item> values(count);
-    if (cudaMemcpy(values.data(), data, count * sizeof(Item), cudaMemcpyDeviceToHost) != cudaSuccess) throw std::runtime_error("cudaMemcpy");
+    if (cudaMemcpy(values.data(), data, count * sizeof(Item), cudaMemcpyDeviceToHost) != cudaSuccess)
+      throw std::runtime_error("cudaMemcpy");
     return values;
   }
   Item* data = nullptr;
@@ -256,13 +272,15 @@ struct OnDevice {
 };
 
 template <class Real>
-void compare_with_cuda(slotscope::testing::Context& t, const Sizes& s, double tolerance, double state_tolerance) {
+void compare_with_cuda(slotscope::testing::Context& t, const Sizes& s, double tolerance,
+                       double state_tolerance) {
   const auto p = random_problem<Real>(s, 7);
   const auto expected = scan(p);
   const OnDevice<Real> query(p.query), key(p.key), value(p.value), keep(p.keep), write(p.write);
   const OnDevice<int32_t> index(p.index), read_row(p.read_row);
   const OnDevice<Real> state_k(p.state_k), state_v(p.state_v);
-  const OnDevice<Real> output(std::vector<Real>(expected.output.size(), Real(NAN))), read(std::vector<Real>(expected.read.size(), Real(NAN)));
+  const OnDevice<Real> output(std::vector<Real>(expected.output.size(), Real(NAN))),
+      read(std::vector<Real>(expected.read.size(), Real(NAN)));
   auto in = p.in;
   in.query = query.data;
   in.key = key.data;
@@ -274,8 +292,8 @@ void compare_with_cuda(slotscope::testing::Context& t, const Sizes& s, double to
   routed_slot_scan_cuda(in, {state_k.data, state_v.data, output.data, read.data}, nullptr);
   const double o = worst(output.host(), expected.output), k = worst(state_k.host(), expected.state_k);
   const double v = worst(state_v.host(), expected.state_v), w = worst(read.host(), expected.read);
-  t.note(std::to_string(s.tokens) + " tokens, " + std::to_string(s.slots) + " slots, " + std::to_string(sizeof(Real)) +
-         " bytes: o " + std::to_string(o) + ", S^k " + std::to_string(k));
+  t.note(std::to_string(s.tokens) + " tokens, " + std::to_string(s.slots) + " slots, " +
+         std::to_string(sizeof(Real)) + " bytes: o " + std::to_string(o) + ", S^k " + std::to_string(k));
   CHECK_CLOSE(o, 0, tolerance);
   CHECK_CLOSE(w, 0, tolerance);
   CHECK_CLOSE(k, 0, state_tolerance);
