@@ -46,6 +46,7 @@ void copyMenu(QAbstractItemView* view, const QString& label, const std::function
 }  // namespace
 
 CheckpointPanel::CheckpointPanel(QWidget* parent) : QWidget(parent) {
+  setObjectName("checkpointPanel");
   auto* column = new QVBoxLayout(this);
   column->setContentsMargins(10, 8, 10, 8);
   column->setSpacing(4);
@@ -85,6 +86,8 @@ CheckpointPanel::CheckpointPanel(QWidget* parent) : QWidget(parent) {
   tree_->setEditTriggers(QAbstractItemView::NoEditTriggers);
   copyMenu(tree_, "Copy name", [this](const QModelIndex& i) { return tensors_->fullName(i); });
 
+  tree_->setMinimumHeight(150);  // the panel scrolls before these become too low to use
+  config_view_->setMinimumHeight(110);
   auto* split = new QSplitter(Qt::Vertical, this);
   split->addWidget(tree_);
   split->addWidget(config_view_);
@@ -120,7 +123,8 @@ void CheckpointPanel::setCheckpoint(std::shared_ptr<const formats::Checkpoint> c
   folder_->setText(checkpoint ? QString::fromStdString(checkpoint->folder().string()) : "No checkpoint open");
   QStringList card, notes;
   if (info) {
-    card << QString("%1, %2").arg(QString::fromStdString(info->family), QString::fromStdString(info->model_type));
+    card << (info->family == info->model_type ? QString("Family %1").arg(QString::fromStdString(info->family))
+                                              : QString("Family %1, model_type %2").arg(QString::fromStdString(info->family), QString::fromStdString(info->model_type)));
     const auto line = [&](const char* name, const std::string& value) {
       if (!value.empty()) card << QString("%1: %2").arg(QString::fromLatin1(name), QString::fromStdString(value));
     };

@@ -153,8 +153,8 @@ void Controller::openTrace(const QString& path) {
   const int ticket = ++opening_;
   auto progress = std::make_shared<Progress>();
   progress->begin_stage("opening", 0);
-  const int job = startReading("trace", "Open " + baseName(path), progress);
-  io_.post("trace", this, [this, path, ticket, job, progress]() -> views::Worker::Done {
+  const int job = startReading("trace " + path, "Open " + baseName(path), progress);
+  io_.post("trace " + path, this, [this, path, ticket, job, progress]() -> views::Worker::Done {
     auto result = std::make_shared<OpenTrace>();
     result->path = path;
     result->saved_as = path;
@@ -168,14 +168,15 @@ void Controller::openTrace(const QString& path) {
       const bool cancelled = progress->cancel_requested();
       jobs_.end(job, cancelled ? JobState::cancelled : failure ? JobState::failed : JobState::finished,
                 failure ? failure->summary : QString());
-      if (cancelled || (ticket != opening_ && !failure)) return;
+      if (cancelled) return;
       if (failure) {
         Q_EMIT problem(*failure);
         Q_EMIT logged("Could not open " + result->path);
         return;
       }
       Q_EMIT opened(result->path, "trace");
-      showTrace(result);
+      if (ticket == opening_) showTrace(result);
+      else keepTrace(result);  // a newer one was asked for meanwhile: this one is in the list of prompts
     };
   });
 }
@@ -188,13 +189,17 @@ void Controller::reload() {
 
 // ---------------------------------------------------------------- showing
 
+void Controller::keepTrace(const std::shared_ptr<OpenTrace>& trace) {
+  if (std::find(session_.begin(), session_.end(), trace) != session_.end()) return;
+  // The same file opened again replaces what it was.
+  std::erase_if(session_, [&](const auto& t) { return t->path == trace->path; });
+  session_.insert(session_.begin(), trace);
+  if (session_.size() > 8) session_.pop_back();
+  Q_EMIT tracesChanged();
+}
+
 void Controller::showTrace(std::shared_ptr<OpenTrace> trace, int run) {
-  if (std::find(session_.begin(), session_.end(), trace) == session_.end()) {
-    // The same file opened again replaces what it was.
-    std::erase_if(session_, [&](const auto& t) { return t->path == trace->path; });
-    session_.insert(session_.begin(), trace);
-    if (session_.size() > 8) session_.pop_back();
-  }
+  keepTrace(trace);
   trace_ = std::move(trace);
   cache_.clear();
   own_roles_ = true;
@@ -250,6 +255,19 @@ std::shared_ptr<views::RunData> Controller::makeRunData() const {
     data->own_info = std::move(info);
   }
   return data;
+}
+
+std::function<QString(int32_t)> Controller::tokenNames() const {
+  if (!trace_) return {};
+  auto tokenizer = trace_->tokenizer;
+  if (!tokenizer && checkpoint_ && checkpoint_->info && checkpoint_->info->tensor_digest == trace_->trace->model().tensor_digest)
+    tokenizer = checkpoint_->tokenizer;
+  if (!tokenizer) return {};
+  return [tokenizer](int32_t id) {
+    if (id < 0 || id >= tokenizer->size()) return QString();
+    const std::string bytes = tokenizer->token_bytes(id);
+    return tokenizer->is_special(id) ? QString::fromStdString(bytes) : views::tokenText(bytes);
+  };
 }
 
 void Controller::showRun(int run) {

@@ -45,6 +45,7 @@ struct OpenTrace {
   QString saved_as;          // where the user has it; empty: nowhere yet
   double seconds = 0;        // what the run took; 0 for opened files
   std::map<int, analysis::RunSummary> summaries;
+  std::shared_ptr<const formats::Tokenizer> tokenizer;  // of the run's own checkpoint; null for opened files
 };
 
 class Controller : public QObject {
@@ -71,6 +72,9 @@ class Controller : public QObject {
   QString modelName() const;
   // "brushed tokens 150–157" while roles are not the trace's own, else empty.
   QString roleName() const;
+  // Text of token ids that are not in the trace itself (candidates of the output): from its own run's tokenizer, or from the open
+  // checkpoint's when its tensors are the trace's. Empty when neither is known.
+  std::function<QString(int32_t)> tokenNames() const;
 
  public Q_SLOTS:
   // A folder, .safetensors or index file opens as checkpoint, .h5 as trace. Returns at once.
@@ -128,6 +132,7 @@ class Controller : public QObject {
   void adoptHead(std::shared_ptr<const analysis::HeadData> head);
   void reanalyse();
   void announceTrace();
+  void keepTrace(const std::shared_ptr<OpenTrace>& trace);
   std::shared_ptr<const analysis::HeadData> cachedHead(int run, int layer, int head) const;
   void remember(std::shared_ptr<const analysis::HeadData> head);
   std::shared_ptr<views::RunData> makeRunData() const;

@@ -18,9 +18,16 @@ void Controller::run(const RunSettings& settings) {
     return;
   }
   if (!checkpoint_ || !checkpoint_->info) {
-    Q_EMIT problem(warning(checkpoint_ ? QString("%1 cannot be run. %2").arg(checkpoint_->name, checkpoint_->why)
-                                       : QString("Open a checkpoint folder before running a prompt."),
-                           "cannot-run"));
+    Problem p = warning(checkpoint_ ? QString("%1 cannot be run. %2").arg(checkpoint_->name, checkpoint_->why)
+                                    : QString("Open a checkpoint folder before running a prompt."),
+                        "cannot-run");
+    const QString folder = trace_ ? QString::fromStdString(trace_->trace->model().checkpoint) : QString();
+    if (!checkpoint_ && !folder.isEmpty() && QFileInfo(folder).exists()) {
+      p.summary = QString("This trace was made from %1, which is not open.").arg(folder);
+      p.action = "Open it";
+      p.on_action = [this, folder] { openCheckpoint(folder); };
+    }
+    Q_EMIT problem(p);
     return;
   }
   if (!folder_.isValid()) {

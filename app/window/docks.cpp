@@ -86,11 +86,14 @@ void TitleBar::setGroup(const QList<Dock*>& group) {
       name->setObjectName(dock_->kind() == Dock::Kind::view ? "viewTab" : "panelName");
       name->setAttribute(Qt::WA_TransparentForMouseEvents);
       name->setFont(Theme::current().semibold());
+      if (dock_->kind() == Dock::Kind::panel)
+        name->setMinimumWidth(QFontMetrics(Theme::current().semibold()).horizontalAdvance(d->windowTitle()) + 2);
       names_->addWidget(name);
     } else {
       auto* other = titleButton("Show " + d->windowTitle(), this);
       other->setText(d->windowTitle());
       other->setFont(Theme::current().label());
+      other->setFixedWidth(QFontMetrics(Theme::current().label()).horizontalAdvance(d->windowTitle()) + 6);
       other->setObjectName("otherName");
       connect(other, &QToolButton::clicked, d, [d] { d->raise(); });
       names_->addWidget(other);

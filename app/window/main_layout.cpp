@@ -97,6 +97,7 @@ void MainWindow::restoreDefaultLayout() {
   placeViews(wide_);
   loading_layout_.clear();
   adapting_ = false;
+  showReduction();
   if (!isVisible()) return;
   // Twice: the first division is made with the sizes of the old layout.
   sizeDocks(wide_);

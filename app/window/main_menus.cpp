@@ -105,7 +105,7 @@ void MainWindow::buildFileMenu(QMenu* menu) {
     dialog->open();
   };
   menu->addAction("Open checkpoint folder…", QKeySequence("Ctrl+O"), this,
-                  [ask] { ask("Open checkpoint folder", QFileDialog::Directory, {}); });
+                  &MainWindow::askForCheckpoint);
   menu->addAction("Open weights file…", this, [ask] {
     ask("Open weights file", QFileDialog::ExistingFile, "Weights (*.safetensors *.safetensors.index.json);;All files (*)");
   });

@@ -31,6 +31,7 @@
 #include "views/esl_view.h"
 #include "views/format.h"
 #include "views/inspector_view.h"
+#include "views/output_view.h"
 #include "views/prompt_view.h"
 #include "views/theme.h"
 #include "views/heads_view.h"
@@ -133,7 +134,7 @@ void MainWindow::buildPanels() {
   jobs_panel_ = new JobsPanel(controller_->jobs(), this);
   log_ = new LogPanel(this);
   panels_->add("panel.run", "Run")->setBody(scrolled(run_panel_));
-  panels_->add("panel.checkpoint", "Checkpoint")->setBody(checkpoint_panel_);
+  panels_->add("panel.checkpoint", "Checkpoint")->setBody(scrolled(checkpoint_panel_));
   panels_->add("panel.jobs", "Jobs")->setBody(jobs_panel_);
   panels_->add("panel.log", "Log")->setBody(log_);
   const auto data_panel = [&](const char* kind, const char* title) {
@@ -223,7 +224,10 @@ void MainWindow::connectView(views::View* view, Dock* dock) {
       addView(kind);
     }
   });
-  connect(view, &views::View::messageAction, this, &MainWindow::runOrCancel);
+  connect(view, &views::View::messageAction, this, [this] {
+    if (controller_->runData()) runOrCancel();
+    else askForCheckpoint();
+  });
   connectChoice<views::PromptView>(view, dock);
   connectChoice<views::InspectorView>(view, dock);
   if (auto* allocation = qobject_cast<views::AllocationView*>(view)) {
@@ -264,7 +268,7 @@ Dock* MainWindow::addView(const QString& kind) {
   connectView(view, dock);
   connect(dock, &QDockWidget::visibilityChanged, this, [this, dock](bool visible) {
     if (visible && !adapting_) current_dock_ = dock;
-    if (auto* v = currentView()) status_->setReduction(v->property("reduction").toString());
+    showReduction();
   });
   Dock* beside = nullptr;
   for (Dock* d : view_area_->docks())
@@ -278,10 +282,15 @@ Dock* MainWindow::addView(const QString& kind) {
     showRoles(view);
     view->setHead(controller_->headData());
   } else {
-    view->setMessage("Open a trace, or run a prompt.");
+    view->setMessage("Open a trace, or run a prompt.", "Open checkpoint folder…");
   }
   updateEmptyHint();
   return dock;
+}
+
+void MainWindow::showReduction() {
+  const auto* view = currentView();
+  status_->setReduction(view ? view->property("reduction").toString() : QString());
 }
 
 void MainWindow::goToView(int index) {
@@ -368,13 +377,7 @@ void MainWindow::connectController() {
     if (open)
       rows.push_back({open->name, open->info ? QString::fromStdString(open->info->family) + " · " + open->path : open->path, "", true,
                       false, [this] { showPanel("panel.checkpoint"); }});
-    rows.push_back({"Open checkpoint folder…", "Ctrl+O", "", false, false, [this] {
-                      auto* dialog = new QFileDialog(this, "Open checkpoint folder");
-                      dialog->setAttribute(Qt::WA_DeleteOnClose);
-                      dialog->setFileMode(QFileDialog::Directory);
-                      connect(dialog, &QFileDialog::fileSelected, this, &MainWindow::openPath);
-                      dialog->open();
-                    }});
+    rows.push_back({"Open checkpoint folder…", "Ctrl+O", "", false, false, [this] { askForCheckpoint(); }});
     if (const QString bundled = bundledCheckpoint(); !bundled.isEmpty() && (!open || open->path != bundled))
       rows.push_back({QFileInfo(bundled).fileName(), "bundled", "", false, false, [this, bundled] { openPath(bundled); }});
     for (const QString& line : settings()->value("recent").toStringList()) {
@@ -423,6 +426,7 @@ void MainWindow::checkpointOpened() {
   bar_->setRunEnabled(open->info != nullptr, open->why);
   if (!open->info) showPanel("panel.checkpoint");
   refreshTitle();
+  if (auto* output = qobject_cast<views::OutputView*>(findView("output"))) output->setTokenNames(controller_->tokenNames());
   controller_->estimate(run_panel_->settings());
 }
 
@@ -439,9 +443,12 @@ void MainWindow::refreshTitle() {
 void MainWindow::showRun(std::shared_ptr<const views::RunData> run) {
   bar_->setRun(run);
   for (views::View* view : allViews()) {
-    view->setMessage(run ? QString() : QStringLiteral("Open a trace, or run a prompt."));
+    const bool in_centre = !panel_views_.contains(view);
+    view->setMessage(run ? QString() : QStringLiteral("Open a trace, or run a prompt."),
+                     run || !in_centre ? QString() : QStringLiteral("Open checkpoint folder…"));
     view->setRun(run);
     showRoles(view);
+    if (auto* output = qobject_cast<views::OutputView*>(view)) output->setTokenNames(run ? controller_->tokenNames() : nullptr);
   }
   status_->setDevice(run ? run->device_text : QString());
   if (!run) status_->setReduction({});
@@ -464,6 +471,14 @@ void MainWindow::showHead(std::shared_ptr<const analysis::HeadData> head, const 
     view->setHead(head);
     view->setMessage(message, button);
   }
+}
+
+void MainWindow::askForCheckpoint() {
+  auto* dialog = new QFileDialog(this, "Open checkpoint folder");
+  dialog->setAttribute(Qt::WA_DeleteOnClose);
+  dialog->setFileMode(QFileDialog::Directory);
+  connect(dialog, &QFileDialog::fileSelected, this, &MainWindow::openPath);
+  dialog->open();
 }
 
 void MainWindow::runOrCancel() {
@@ -646,7 +661,7 @@ bool MainWindow::eventFilter(QObject* object, QEvent* event) {
       if (auto* dock = qobject_cast<Dock*>(o)) {
         if (dock->kind() == Dock::Kind::view) {
           current_dock_ = dock;
-          if (auto* v = currentView()) status_->setReduction(v->property("reduction").toString());
+          showReduction();
         }
         break;
       }

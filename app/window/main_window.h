@@ -97,6 +97,8 @@ class MainWindow : public QWidget {
   void adaptToSize();
   void updateEmptyHint();
   void runOrCancel();
+  void askForCheckpoint();
+  void showReduction();
   void exportFigure();
   void copyPicture();
   void copyValue();

@@ -102,8 +102,8 @@ QString RunSettings::jobName() const {
 RunPanel::RunPanel(QWidget* parent) : QWidget(parent) {
   setObjectName("runPanel");
   auto* column = new QVBoxLayout(this);
-  column->setContentsMargins(11, 6, 11, 6);
-  column->setSpacing(4);
+  column->setContentsMargins(11, 3, 11, 3);
+  column->setSpacing(3);
 
   auto* head = new QHBoxLayout;
   name_ = new QLabel(this);
@@ -124,7 +124,7 @@ RunPanel::RunPanel(QWidget* parent) : QWidget(parent) {
 
   auto* segments = new QHBoxLayout;
   segments->setSpacing(0);
-  segments->setContentsMargins(0, 4, 0, 0);
+  segments->setContentsMargins(0, 2, 0, 0);
   mode_ = new QButtonGroup(this);
   const char* names[] = {"Text", "Task", "Token ids"};
   for (int i = 0; i < 3; ++i) {

@@ -102,6 +102,7 @@ RunResult RunTask::operator()() const {
       auto trace = std::make_shared<OpenTrace>();
       trace->path = QString::fromStdString(file);
       trace->trace = trace::Trace::open(file);
+      trace->tokenizer = checkpoint->tokenizer;
       result.trace = std::move(trace);
     }
   } catch (const std::exception& e) {
@@ -140,7 +141,7 @@ CostEstimate estimateRough(const RunSettings& settings, const engine::ModelInfo&
   if (has("logits")) per_token += double(info.vocab_rows) * element;
   CostEstimate cost;
   cost.text = "about " + views::bytes(qint64(per_token * double(tokens) + fixed));
-  if (seconds_per_token > 0) cost.text += ", " + views::seconds(seconds_per_token * double(tokens));
+  if (seconds_per_token * double(tokens) >= 0.05) cost.text += ", " + views::seconds(seconds_per_token * double(tokens));
   return cost;
 }
 
@@ -167,7 +168,7 @@ std::optional<CostEstimate> estimateLoaded(const RunSettings& settings, const Op
     if (!e.fits)
       return CostEstimate{QString("needs %1, %2 free: %3").arg(views::bytes(e.memory_bytes), views::bytes(e.available_bytes), QString::fromStdString(e.advice)), false};
     CostEstimate cost{"about " + views::bytes(e.file_bytes), true};
-    if (e.seconds > 0) cost.text += ", " + views::seconds(e.seconds);
+    if (e.seconds >= 0.05) cost.text += ", " + views::seconds(e.seconds);
     return cost;
   } catch (const std::exception& e) {
     return CostEstimate{QString::fromUtf8(e.what()), false};

@@ -6,6 +6,7 @@
 #include <QHBoxLayout>
 #include <QMenu>
 #include <algorithm>
+#include <cmath>
 
 #include "app/window/icons.h"
 #include "views/format.h"
@@ -38,8 +39,8 @@ QToolButton* historyButton(const QString& tip, QWidget* parent) {
 QPushButton* barButton(const QString& text, int width, const char* ui, QWidget* parent) {
   auto* button = new QPushButton(text, parent);
   button->setProperty("ui", ui);
-  button->setMinimumWidth(width);
-  button->setMinimumHeight(28);
+  button->setProperty("designWidth", width);
+  button->setProperty("designText", text);
   return button;
 }
 
@@ -64,9 +65,12 @@ SelectionBar::SelectionBar(views::SelectionModel* selection, QWidget* parent) : 
   run = barButton("Run", 76, "primary", this);
   // Their seats are kept; what they open is not part of this version.
   search->setEnabled(false);
-  search->setToolTip("The command palette is not part of this version");
+  search->setToolTip("Find (Ctrl+K): the command palette is not part of this version");
+  search->setAccessibleName("Find");
   compare->setEnabled(false);
+  compare->setAccessibleName("Compare");
   compare->setToolTip("Comparing two traces is not part of this version");
+  figure->setAccessibleName("Figure");
   figure->setToolTip("Export the current view as a figure (Ctrl+E)");
 
   row->addWidget(back);
@@ -122,6 +126,32 @@ void SelectionBar::restyle() {
   for (StepChip* chip : {layer, head, slot, token}) chip->setBaseFont(base);
   model_->setBaseFont(base);
   prompt_->setBaseFont(base);
+  fitButtons();
+}
+
+// Where there is no room for their words, the quiet buttons keep their icons; the words are in the tooltips.
+void SelectionBar::fitButtons() {
+  const double scale = Theme::current().base / 12;
+  const auto px = [&](double v) { return int(std::lround(v * scale)); };
+  const auto needed = [&](QPushButton* b, bool words) { return words ? px(b->property("designWidth").toInt()) : px(34); };
+  int chips = px(846);
+  for (const int words : {3, 1, 0}) {  // all; Figure alone; none
+    QPushButton* quiet[] = {figure, compare, search};
+    int total = chips + px(running_ ? 92 : 76) + px(30);
+    for (int i = 0; i < 3; ++i) total += needed(quiet[i], i < words);
+    if (words > 0 && total > width()) continue;
+    for (int i = 0; i < 3; ++i) {
+      quiet[i]->setText(i < words ? quiet[i]->property("designText").toString() : QString());
+      quiet[i]->setFixedSize(needed(quiet[i], i < words), px(28));
+    }
+    break;
+  }
+  run->setFixedSize(px(running_ ? 92 : 76), px(28));
+}
+
+void SelectionBar::resizeEvent(QResizeEvent* event) {
+  QFrame::resizeEvent(event);
+  fitButtons();
 }
 
 void SelectionBar::setModelName(const QString& name) {
@@ -148,6 +178,7 @@ void SelectionBar::setRunning(bool running) {
   run->setText(running ? "Cancel" : "Run");
   run->setToolTip(running ? "Stop after this segment (Ctrl+.)" : "Run the prompt of the Run panel (Ctrl+R)");
   run->setIcon(icon(running ? "stop" : "play", Theme::current().onInk));
+  fitButtons();
 }
 
 void SelectionBar::setRunEnabled(bool enabled, const QString& why) {

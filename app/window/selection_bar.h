@@ -30,6 +30,9 @@ class SelectionBar : public QFrame {
   QPushButton *search, *compare, *figure, *run;
   QToolButton *back, *forward;
 
+ protected:
+  void resizeEvent(QResizeEvent*) override;
+
  Q_SIGNALS:
   void runClicked();
   void cancelClicked();
@@ -45,6 +48,7 @@ class SelectionBar : public QFrame {
   ListChip *model_, *prompt_;
   std::shared_ptr<const views::RunData> run_;
   std::shared_ptr<const analysis::HeadData> head_data_;
+  void fitButtons();
   bool running_ = false;
 };
 

@@ -40,10 +40,10 @@ QComboBox::drop-down { border: none; width: 20px; }
 QComboBox::down-arrow { image: url(:/slotscope/icons/control-down-@theme.svg); width: 12px; height: 12px; }
 QComboBox QAbstractItemView { background: @surface; border: 1px solid @linestrong; selection-background-color: @selectionrow;
   selection-color: @selection; outline: none; padding: 2px; }
-QSpinBox, QDoubleSpinBox { background: @surface; color: @text; border: 1px solid @line; border-radius: 4px; padding: 0 0 0 5px;
+QSpinBox, QDoubleSpinBox { background: @surface; color: @text; border: 1px solid @line; border-radius: 4px; padding: 0 0 0 4px;
   min-height: 24px; }
-QSpinBox::up-button, QDoubleSpinBox::up-button { border: none; width: 17px; height: 12px; subcontrol-position: top right; }
-QSpinBox::down-button, QDoubleSpinBox::down-button { border: none; width: 17px; height: 12px; subcontrol-position: bottom right; }
+QSpinBox::up-button, QDoubleSpinBox::up-button { border: none; width: 16px; height: 12px; subcontrol-position: top right; }
+QSpinBox::down-button, QDoubleSpinBox::down-button { border: none; width: 16px; height: 12px; subcontrol-position: bottom right; }
 QSpinBox::up-arrow, QDoubleSpinBox::up-arrow { image: url(:/slotscope/icons/control-spin-up-@theme.svg); width: 12px; height: 12px; }
 QSpinBox::down-arrow, QDoubleSpinBox::down-arrow { image: url(:/slotscope/icons/control-spin-down-@theme.svg); width: 12px;
   height: 12px; }
@@ -66,7 +66,7 @@ QTreeView, QTableView, QListView { background: @surface; color: @text; border: n
 QTreeView::item, QTableView::item { padding: 1px 2px; }
 QSplitter::handle { background: @line; height: 1px; }
 QScrollArea { background: @surface; border: none; }
-QScrollArea > QWidget > QWidget#runPanel { background: @surface; }
+QWidget#runPanel, QWidget#checkpointPanel { background: @surface; }
 )");
   const auto put = [&](const char* key, const QString& value) { sheet.replace(QLatin1String(key), value); };
   put("@window", t.window.name());

@@ -106,7 +106,7 @@ QVariant TensorModel::data(const QModelIndex& index, int role) const {
   if (role != Qt::DisplayRole) return {};
   if (index.column() == Name) return node.name;
   if (index.column() == Size) return views::bytes(qint64(node.bytes));
-  if (node.tensor < 0) return index.column() == Shape ? QString("%1 tensors").arg(node.tensors) : QVariant();
+  if (node.tensor < 0) return index.column() == Shape ? QString("%1 tensor%2").arg(node.tensors).arg(node.tensors == 1 ? "" : "s") : QVariant();
   const auto& tensor = checkpoint_->tensors()[size_t(node.tensor)];
   if (index.column() == DType) return QString::fromStdString(tensor.dtype_text);
   QStringList dims;

@@ -87,7 +87,7 @@ class TestCommandLine : public QObject {
     QCOMPARE(plain.size(), QSize(640, 400));
     // Each of these must change the picture.
     for (const QStringList& more : {QStringList{"--layer", "0", "--head", "1"}, {"--tokens", "140:170"}, {"--quantity", "route-weight"},
-                                    {"--map", "viridis"}, {"--theme", "dark"}, {"--count-from-one"}, {"--selection"}, {"--no-caption"}}) {
+                                    {"--map", "viridis"}, {"--theme", "dark"}, {"--count-from-one"}, {"--selection"}}) {
       const QImage other = image(more);
       QVERIFY2(!other.isNull(), qPrintable(more.join(' ')));
       QVERIFY2(other != plain, qPrintable(more.join(' ')));
@@ -98,6 +98,8 @@ class TestCommandLine : public QObject {
       return e.code == 0 ? QImage(file) : QImage();
     }();
     QCOMPARE(fine.size(), QSize(1000, 600));
+    QCOMPARE(start({"figure", trace_, "--kind", "esl", "--out", file, "--dpi", "192", "--size", "500x300", "--force", "--no-caption"}).code, 0);
+    QVERIFY(QImage(file) != fine);
   }
 
   void wrongFigures_data() {
