@@ -25,9 +25,15 @@ void OutputView::setTokenNames(std::function<QString(int32_t)> names) {
   contentChanged();
 }
 
+QString OutputView::candidateName(size_t at) const {
+  const auto& info = run_->info();
+  if (at < info.top_bytes.size() && !info.top_bytes[at].empty()) return tokenText(info.top_bytes[at]);
+  return nameOf(info.top_ids[at]);
+}
+
 QString OutputView::nameOf(int32_t id) const {
   const QString name = idName(run_->info(), id);
-  // A trace holds the text of its own tokens only; whoever has the tokenizer knows the rest.
+  // The trace knows its own tokens and the candidates; whoever has the tokenizer knows the rest.
   if (names_ && name.startsWith(QLatin1Char('#')))
     if (const QString known = names_(id); !known.isEmpty()) return known;
   return name;
@@ -49,7 +55,7 @@ QVector<OutputView::Step> OutputView::steps() const {
       if (info.top_ids[at] == info.output_ids[g])
         step.p = p;
       else
-        step.others.push_back({nameOf(info.top_ids[at]), p});
+        step.others.push_back({candidateName(at), p});
     }
     steps.push_back(std::move(step));
   }
@@ -190,7 +196,7 @@ QString OutputView::csv() const {
       if (at >= info.top_ids.size() || at >= info.top_logprob.size()) break;
       text += QStringLiteral("%1,%2,%3,%4,%5,%6,%7\n")
                   .arg(QString::number(g), QString::number(info.prompt_tokens + int64_t(g)), QString::number(c), QString::number(info.top_ids[at]),
-                       csvField(nameOf(info.top_ids[at])), csvNumber(info.top_logprob[at]), info.top_ids[at] == info.output_ids[g] ? QStringLiteral("1") : QStringLiteral("0"));
+                       csvField(candidateName(at)), csvNumber(info.top_logprob[at]), info.top_ids[at] == info.output_ids[g] ? QStringLiteral("1") : QStringLiteral("0"));
     }
   return text;
 }

@@ -44,6 +44,7 @@ class OutputView : public PaintedView {
  private:
   void paintAll(QPainter&, double width, const Theme&, bool marks) const;
   QString nameOf(int32_t id) const;
+  QString candidateName(size_t at) const;  // at: position in top_ids
   std::function<QString(int32_t)> names_;
   double tableTop() const;
   int stepAt(const QPointF&) const;

@@ -275,6 +275,18 @@ class PromptRun {
       const std::vector<float> narrow(token.top_logprob.begin(), token.top_logprob.end());
       sink_.append(run_, capture_.top_logprob, 1, bytes_of(padded(narrow, float(-INFINITY))));
     }
+    std::vector<uint8_t> text;
+    for (const int32_t id : padded(token.top_ids, int32_t(-1))) append_candidate_bytes(id, text);
+    sink_.append(run_, capture_.top_bytes, 1, bytes_of(text));
+  }
+
+  // One row of output/top_bytes: the number of bytes, then the bytes, then zeros.
+  void append_candidate_bytes(int32_t id, std::vector<uint8_t>& out) const {
+    std::string bytes = tokenizer_ && id >= 0 ? tokenizer_->token_bytes(id) : std::string();
+    bytes.resize(std::min<size_t>(bytes.size(), size_t(trace::kTopBytesWidth) - 1));
+    out.push_back(uint8_t(bytes.size()));
+    out.insert(out.end(), bytes.begin(), bytes.end());
+    out.insert(out.end(), size_t(trace::kTopBytesWidth) - 1 - bytes.size(), 0);
   }
 
   // C entries, also when the tokenizer knows fewer ids than that.

@@ -14,6 +14,9 @@
 
 namespace slotscope::trace {
 
+// Width of one row of output/top_bytes: a count, then at most 31 bytes of one candidate.
+inline constexpr int64_t kTopBytesWidth = 32;
+
 enum class ElementType { u8, u16, u32, i32, i64, f16, f32, f64 };
 size_t element_size(ElementType);
 

@@ -47,6 +47,7 @@ struct RunInfo {
   int64_t candidates = 0;           // C
   std::vector<int32_t> top_ids;     // [G,C]
   std::vector<double> top_logprob;  // [G,C]
+  std::vector<std::string> top_bytes;  // [G,C] decoded bytes of top_ids, at most 31 each; empty when not stored
   Attributes attributes;
   std::vector<LayerSpec> layers;
   std::vector<DatasetInfo> datasets;

@@ -62,6 +62,7 @@ class Loader {
   void tokens();
   void prompt();
   void output();
+  void top_bytes(const std::string& at, int64_t steps);
   void layers();
   void datasets(const std::string& relative, int depth);
   void add_dataset(const std::string& relative);
@@ -159,6 +160,21 @@ void Loader::output() {
   const size_t common = std::min(run_.top_ids.size(), run_.top_logprob.size());
   run_.top_ids.resize(common);
   run_.top_logprob.resize(common);
+  top_bytes(at, steps);
+}
+
+// Absent in traces of other writers and of versions before it was added.
+void Loader::top_bytes(const std::string& at, int64_t steps) {
+  if (!source_.exists(at + "top_bytes")) return;
+  const Numbers shape = source_.numbers(at + "top_bytes");
+  if (shape.shape.size() != 3 || shape.shape[1] != run_.candidates || shape.shape[2] < 1) return;
+  const auto bytes = source_.column<uint8_t>(at + "top_bytes", steps);
+  const auto width = size_t(shape.shape[2]);
+  for (size_t row = 0; (row + 1) * width <= bytes.size(); ++row) {
+    const size_t length = std::min<size_t>(bytes[row * width], width - 1);
+    const auto* first = bytes.data() + row * width + 1;
+    run_.top_bytes.emplace_back(first, first + length);
+  }
 }
 
 void Loader::layers() {

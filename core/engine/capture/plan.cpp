@@ -303,6 +303,9 @@ class Planner {
                        std::string(find_field("top_ids")->description));
     run_.top_logprob = add("output/top_logprob", run_.real, {candidates}, generate_, "G,C",
                            std::string(find_field("top_logprob")->description));
+    // So that a trace shows its candidates as text without the tokenizer.
+    run_.top_bytes = add("output/top_bytes", ElementType::u8, {candidates, trace::kTopBytesWidth}, generate_, "G,C,32",
+                         "decoded bytes of top_ids: their number (0 to 31), then the bytes; longer ones are cut at 31");
   }
 
   const ModelShape& model_;

@@ -30,7 +30,7 @@ struct RunCapture {
   trace::RunSpec spec;
   std::vector<LayerCapture> layers;  // one per layer of the model
   int ids = -1, position = -1, roles = -1, special = -1, bytes = -1, byte_offsets = -1;
-  int output_ids = -1, output_text = -1, top_ids = -1, top_logprob = -1, logits = -1, logits_token = -1;
+  int output_ids = -1, output_text = -1, top_ids = -1, top_logprob = -1, top_bytes = -1, logits = -1, logits_token = -1;
   Ranges tokens;            // --tokens
   bool read_query = false;  // the last prompt token and every answer token
   bool read_all = false;

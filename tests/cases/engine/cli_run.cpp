@@ -94,6 +94,11 @@ SLOTSCOPE_CASE(run_answers_a_password_prompt_and_writes_its_trace) {
       if (r.find(base + field)) t.fail("captured unasked: " + base + field, __FILE__, __LINE__);
   }
   CHECK(r.candidates == 4 && r.top_ids.size() == 4 * (answer.size() + 1));
+  // Greedy: the best candidate of step g is the g-th character of the answer, as text and without the tokenizer.
+  CHECK_EQ(r.top_bytes.size(), r.top_ids.size());
+  for (size_t g = 0; g < answer.size() && 4 * g < r.top_bytes.size(); ++g)
+    CHECK_EQ(r.top_bytes[4 * g], std::string(1, answer[g]));
+  CHECK(r.top_bytes.size() > 4 * answer.size() && r.top_bytes[4 * answer.size()] == "<eos>");
   // The estimate is about the same bytes, before compression: never less than half of what came, never ten times it.
   CHECK(d["estimate"]["file_bytes"].get<double>() > 0.5 * double(fs::file_size(out)));
   CHECK(d["estimate"]["file_bytes"].get<double>() < 10 * double(fs::file_size(out)));
