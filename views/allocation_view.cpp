@@ -58,8 +58,9 @@ AllocationView::AllocationView(SelectionModel* selection, QWidget* parent) : Pai
   bar->addWidget(barLabel(QStringLiteral("Threshold")));
   threshold_ = new QComboBox(this);
   threshold_->setAccessibleName(QStringLiteral("Threshold"));
-  threshold_->setToolTip(QStringLiteral("Tolerance: share of foreign tokens that a slot of one role may hold. "
-                                        "Least s: weaker writes do not count as routed."));
+  threshold_->setToolTip(
+      QStringLiteral("Tolerance: share of foreign tokens that a slot of one role may hold. "
+                     "Least s: weaker writes do not count as routed."));
   connect(threshold_, &QComboBox::activated, this, [this](int index) {
     if (!run_ || index < 0 || index >= int(std::size(kThresholds))) return;
     auto options = run_->allocation;
@@ -74,7 +75,8 @@ AllocationView::AllocationView(SelectionModel* selection, QWidget* parent) : Pai
   bar->addSpacing(16);
   score_label_ = barLabel(QStringLiteral("R = retrieval score"));
   score_label_->setProperty("ui", "text3");
-  score_label_->setToolTip(QStringLiteral("Share of the key's write strength in retrieval-only slots (ours)"));
+  score_label_->setToolTip(
+      QStringLiteral("Share of the key's write strength in retrieval-only slots (ours)"));
   bar->addWidget(score_label_);
   if (selection_) connect(selection_, &SelectionModel::brushChanged, this, &AllocationView::updateBar);
   updateBar();
@@ -94,7 +96,8 @@ void AllocationView::setRun(std::shared_ptr<const RunData> run) {
   PaintedView::setRun(std::move(run));
 }
 
-void AllocationView::setAllocations(std::vector<analysis::HeadAllocation> allocations, std::vector<uint8_t> roles, const QString& name) {
+void AllocationView::setAllocations(std::vector<analysis::HeadAllocation> allocations,
+                                    std::vector<uint8_t> roles, const QString& name) {
   own_allocations_ = std::move(allocations);
   own_roles_ = std::move(roles);
   own_name_ = name;
@@ -106,21 +109,28 @@ void AllocationView::updateBar() {
   using C = analysis::SlotClass;
   QVector<LegendItem> items;
   for (const auto kind : {C::retrieval, C::shared, C::other})
-    items.push_back({LegendItem::Square, theme.roleColour(kind), slotClassName(kind), slotClassName(kind).section(QLatin1Char(' '), 0, 0)});
+    items.push_back({LegendItem::Square, theme.roleColour(kind), slotClassName(kind),
+                     slotClassName(kind).section(QLatin1Char(' '), 0, 0)});
   items.push_back({LegendItem::Outline, theme.surface, slotClassName(C::empty)});
   legend_->setItems(items);
   const QSignalBlocker blocked(roles_), blocked_too(threshold_);
   auto* model = qobject_cast<QStandardItemModel*>(roles_->model());
-  const bool spans = run_ && hasInfo(*run_) && std::any_of(run_->info().roles.begin(), run_->info().roles.end(), [](auto r) { return r == 1; });
-  roles_->setItemText(0, spans || !run_ ? QStringLiteral("task spans: key + answer") : QStringLiteral("no retrieval tokens"));
+  const bool spans =
+      run_ && hasInfo(*run_) &&
+      std::any_of(run_->info().roles.begin(), run_->info().roles.end(), [](auto r) { return r == 1; });
+  roles_->setItemText(
+      0, spans || !run_ ? QStringLiteral("task spans: key + answer") : QStringLiteral("no retrieval tokens"));
   roles_->setItemText(1, own_name_.isEmpty() ? QStringLiteral("brushed tokens") : own_name_);
-  if (model && model->item(1)) model->item(1)->setEnabled(!own_name_.isEmpty() || (selection_ && selection_->brush()));
+  if (model && model->item(1))
+    model->item(1)->setEnabled(!own_name_.isEmpty() || (selection_ && selection_->brush()));
   roles_->setCurrentIndex(own_name_.isEmpty() ? 0 : 1);
   threshold_->clear();
   int current = -1;
   for (int i = 0; i < int(std::size(kThresholds)); ++i) {
     threshold_->addItem(thresholdName(kThresholds[i]));
-    if (run_ && kThresholds[i].threshold == run_->allocation.threshold && kThresholds[i].tau == run_->allocation.tau) current = i;
+    if (run_ && kThresholds[i].threshold == run_->allocation.threshold &&
+        kThresholds[i].tau == run_->allocation.tau)
+      current = i;
   }
   if (!run_) current = 0;
   if (current < 0) {
@@ -151,7 +161,8 @@ AllocationView::Geometry AllocationView::geometryFor(const QSizeF& size, const T
   g.layers = std::max(1, run_->summary.layers), g.heads = std::max(1, run_->summary.heads);
   g.left = std::round(kLeft * scale), g.top = std::round(kTop * scale);
   const double gap = g.layers > 8 ? 6 : kGap * scale;
-  g.strip_width = std::max(10.0, std::floor((size.width() - g.left - kRight - (g.layers - 1) * gap) / g.layers));
+  g.strip_width =
+      std::max(10.0, std::floor((size.width() - g.left - kRight - (g.layers - 1) * gap) / g.layers));
   g.step_x = g.strip_width + gap;
   const int lines = size.height() >= 520 ? 3 : 2;
   g.text_height = hasInfo(*run_) ? std::round((12 + 16 + (lines + 1) * kLine + 12) * scale) : 0;
@@ -187,7 +198,11 @@ QString AllocationView::accessibleText() const {
   const auto& s = selection_->current();
   QString text = QStringLiteral("Allocation, layer %1 head %2").arg(s.layer).arg(s.head);
   if (const auto* a = allocationAt(s.layer, s.head)) {
-    text += QStringLiteral(", %1 retrieval only, %2 shared, %3 other only, %4 empty").arg(a->counts[0]).arg(a->counts[1]).arg(a->counts[2]).arg(a->counts[3]);
+    text += QStringLiteral(", %1 retrieval only, %2 shared, %3 other only, %4 empty")
+                .arg(a->counts[0])
+                .arg(a->counts[1])
+                .arg(a->counts[2])
+                .arg(a->counts[3]);
     text += QStringLiteral(", retrieval score ") + strength(a->head_score, 2);
     if (s.slot >= 0 && size_t(s.slot) < a->slot_class.size())
       text += QStringLiteral(", slot %1 %2").arg(s.slot).arg(slotClassName(a->slot_class[size_t(s.slot)]));
@@ -200,13 +215,14 @@ void AllocationView::contentChanged() {
   if (run_ && hasInfo(*run_)) {
     const auto& roles = own_roles_.empty() ? run_->info().roles : own_roles_;
     const auto red = std::count(roles.begin(), roles.end(), uint8_t(1));
-    Q_EMIT reductionText(QStringLiteral("roles: %1 retrieval, %2 other tokens").arg(count(red), count(run_->info().tokens - red)));
+    Q_EMIT reductionText(QStringLiteral("roles: %1 retrieval, %2 other tokens")
+                             .arg(count(red), count(run_->info().tokens - red)));
   }
   PaintedView::contentChanged();
 }
 
-void AllocationView::paintCounts(QPainter& painter, const QRectF& strip, const analysis::HeadAllocation& a, const Theme& theme,
-                                 bool score) const {
+void AllocationView::paintCounts(QPainter& painter, const QRectF& strip, const analysis::HeadAllocation& a,
+                                 const Theme& theme, bool score) const {
   const double middle = strip.bottom() + 13 * theme.base / 12;
   const QFontMetricsF metrics(theme.label());
   double x = strip.left() + 1;
@@ -230,11 +246,14 @@ void AllocationView::paintCounts(QPainter& painter, const QRectF& strip, const a
   painter.setFont(a.retrieval_head ? theme.labelSemibold() : theme.label());
   painter.setPen(a.retrieval_head ? theme.text : theme.text3);
   painter.drawText(QRectF(strip.right() - 100, middle - 10, 100, 20), int(Qt::AlignRight | Qt::AlignVCenter),
-                   QStringLiteral("R  ") + (std::isnan(a.head_score) ? QStringLiteral("–") : signedNumber(a.head_score, 2)));
+                   QStringLiteral("R  ") +
+                       (std::isnan(a.head_score) ? QStringLiteral("–") : signedNumber(a.head_score, 2)));
 }
 
-// The prompt in role colours, then the answer with its verdict. Returns the height used; painter may be null to measure.
-double AllocationView::paintText(QPainter* painter, double left, double top, double width, double height, const Theme& theme) const {
+// The prompt in role colours, then the answer with its verdict. Returns the height used; painter may be null
+// to measure.
+double AllocationView::paintText(QPainter* painter, double left, double top, double width, double height,
+                                 const Theme& theme) const {
   if (!run_ || !hasInfo(*run_)) return 0;
   const double scale = theme.base / 12, step = std::round(kLine * scale);
   const auto& info = run_->info();
@@ -251,7 +270,8 @@ double AllocationView::paintText(QPainter* painter, double left, double top, dou
   double y = top + std::round(6 * scale);
   painter->setFont(theme.ui);
   painter->setPen(theme.text2);
-  painter->drawText(QRectF(left, y, 74 * scale, step), int(Qt::AlignLeft | Qt::AlignVCenter), QStringLiteral("Prompt"));
+  painter->drawText(QRectF(left, y, 74 * scale, step), int(Qt::AlignLeft | Qt::AlignVCenter),
+                    QStringLiteral("Prompt"));
   for (const auto& line : roleText(info, roles, std::min(info.prompt_tokens, info.tokens), columns, lines)) {
     double x = text_left;
     for (const auto& run : line.runs) {
@@ -286,7 +306,8 @@ double AllocationView::paintText(QPainter* painter, double left, double top, dou
     part.clear();
   };
   int shown = 0;
-  for (const auto& cell : tokenCells(info, info.prompt_tokens, std::min(info.tokens, info.prompt_tokens + columns))) {
+  for (const auto& cell :
+       tokenCells(info, info.prompt_tokens, std::min(info.tokens, info.prompt_tokens + columns))) {
     if (shown + cell.text.size() > columns - 24) {
       flush();
       part = QStringLiteral(" …");
@@ -304,18 +325,21 @@ double AllocationView::paintText(QPainter* painter, double left, double top, dou
     if (!*info.exact) {
       painter->setFont(theme.ui);
       painter->setPen(theme.error);
-      painter->drawText(QRectF(x + 28, y, std::max(0.0, left + width - x - 28), step), int(Qt::AlignLeft | Qt::AlignVCenter),
+      painter->drawText(QRectF(x + 28, y, std::max(0.0, left + width - x - 28), step),
+                        int(Qt::AlignLeft | Qt::AlignVCenter),
                         QStringLiteral("wrong, expected “%1”").arg(QString::fromStdString(info.answer)));
     }
   }
   return y + step - top;
 }
 
-void AllocationView::paintAll(QPainter& painter, const QSizeF& size, const Theme& theme, bool selection, bool count_from_one) const {
+void AllocationView::paintAll(QPainter& painter, const QSizeF& size, const Theme& theme, bool selection,
+                              bool count_from_one) const {
   const Geometry g = geometryFor(size, theme);
   const auto chosen = selection_ ? selection_->current() : Selection{};
   const int base = count_from_one ? 1 : 0;
-  const QRectF clip = painter.hasClipping() ? painter.clipBoundingRect() : QRectF(QPointF(0, 0), QSizeF(size.width(), 1e9));
+  const QRectF clip =
+      painter.hasClipping() ? painter.clipBoundingRect() : QRectF(QPointF(0, 0), QSizeF(size.width(), 1e9));
   for (int head = 0; head < g.heads; ++head) {
     const QRectF row = g.strip(0, head);
     if (row.bottom() + kCountsRow < clip.top() || row.top() - 8 > clip.bottom()) continue;
@@ -326,10 +350,12 @@ void AllocationView::paintAll(QPainter& painter, const QSizeF& size, const Theme
       painter.setFont(on ? theme.semibold() : theme.ui);
       painter.translate(20 * theme.base / 12, row.center().y());
       painter.rotate(-90);
-      painter.drawText(QRectF(-row.height() / 2 - 10, -10, row.height() + 20, 20), Qt::AlignCenter, QStringLiteral("Head %1").arg(head + base));
+      painter.drawText(QRectF(-row.height() / 2 - 10, -10, row.height() + 20, 20), Qt::AlignCenter,
+                       QStringLiteral("Head %1").arg(head + base));
     } else {
       painter.setFont(on ? theme.labelSemibold() : theme.label());
-      painter.drawText(QRectF(0, row.center().y() - 10, g.left - 8, 20), int(Qt::AlignRight | Qt::AlignVCenter), QStringLiteral("H%1").arg(head + base));
+      painter.drawText(QRectF(0, row.center().y() - 10, g.left - 8, 20),
+                       int(Qt::AlignRight | Qt::AlignVCenter), QStringLiteral("H%1").arg(head + base));
     }
     painter.restore();
     for (int layer = 0; layer < g.layers; ++layer) {
@@ -340,7 +366,8 @@ void AllocationView::paintAll(QPainter& painter, const QSizeF& size, const Theme
         if (g.counts) paintCounts(painter, strip, *a, theme, g.score);
       } else if (const auto* s = summaryAt(layer, head)) {
         const QString why = QString::fromStdString(s->why);
-        if (!s->has_routes && why.startsWith(QLatin1String("not captured"))) paintHatch(painter, strip, theme);
+        if (!s->has_routes && why.startsWith(QLatin1String("not captured")))
+          paintHatch(painter, strip, theme);
         painter.setRenderHint(QPainter::Antialiasing, false);
         painter.setBrush(Qt::NoBrush);
         painter.setPen(QPen(theme.line, 1));
@@ -348,7 +375,8 @@ void AllocationView::paintAll(QPainter& painter, const QSizeF& size, const Theme
         painter.setFont(theme.micro());
         painter.setPen(theme.text3);
         const QString text = why.section(QLatin1Char(':'), 0, 0);
-        if (QFontMetricsF(theme.micro()).horizontalAdvance(text) < strip.width() - 6) painter.drawText(strip, Qt::AlignCenter, text);
+        if (QFontMetricsF(theme.micro()).horizontalAdvance(text) < strip.width() - 6)
+          painter.drawText(strip, Qt::AlignCenter, text);
       }
       if (here && summaryAt(layer, head)) {
         // Cased ring outside the strip; the tick stays on top of it.
@@ -360,7 +388,9 @@ void AllocationView::paintAll(QPainter& painter, const QSizeF& size, const Theme
       }
     }
   }
-  if (g.text_height > 0) paintText(&painter, 14 * theme.base / 12, g.text_top, size.width() - 28 * theme.base / 12, g.text_height, theme);
+  if (g.text_height > 0)
+    paintText(&painter, 14 * theme.base / 12, g.text_top, size.width() - 28 * theme.base / 12, g.text_height,
+              theme);
   // Column heads stay while rows scroll.
   const double stay = selection ? scrollOffset() : 0;
   if (stay > 0) painter.fillRect(QRectF(0, stay, size.width(), g.top - 6), theme.surface);
@@ -368,7 +398,8 @@ void AllocationView::paintAll(QPainter& painter, const QSizeF& size, const Theme
   for (int layer = 0; layer < g.layers; ++layer) {
     const bool on = selection && layer == chosen.layer;
     const bool brief = g.strip_width < need;
-    painter.setFont(brief ? (on ? theme.labelSemibold() : theme.label()) : (on ? theme.semibold() : theme.ui));
+    painter.setFont(brief ? (on ? theme.labelSemibold() : theme.label())
+                          : (on ? theme.semibold() : theme.ui));
     painter.setPen(on ? theme.selection : theme.text);
     const QRectF strip = g.strip(layer, 0);
     if (g.strip_width < 22 && layer % 4 != 0 && !on) continue;  // no room for every name
@@ -377,7 +408,9 @@ void AllocationView::paintAll(QPainter& painter, const QSizeF& size, const Theme
   }
 }
 
-void AllocationView::paintContent(QPainter& painter, const QSizeF& size, const Theme& theme) { paintAll(painter, size, theme, true, false); }
+void AllocationView::paintContent(QPainter& painter, const QSizeF& size, const Theme& theme) {
+  paintAll(painter, size, theme, true, false);
+}
 
 QSizeF AllocationView::figureSize() const {
   if (!run_) return {640, 400};
@@ -386,7 +419,8 @@ QSizeF AllocationView::figureSize() const {
   return {kLeft + kRight + layers * (width + (layers > 8 ? 6 : kGap)), kTop + heads * row + 190};
 }
 
-void AllocationView::paintFigure(QPainter& painter, const QRectF& area, const Theme& theme, const FigureOptions& options) {
+void AllocationView::paintFigure(QPainter& painter, const QRectF& area, const Theme& theme,
+                                 const FigureOptions& options) {
   painter.save();
   painter.fillRect(area, theme.surface);
   const QString why = emptyText();
@@ -399,10 +433,14 @@ void AllocationView::paintFigure(QPainter& painter, const QRectF& area, const Th
   }
   QRectF rest = area;
   if (options.caption) {
-    QStringList extra{QStringLiteral("roles from %1").arg(own_name_.isEmpty() ? QStringLiteral("task spans") : own_name_),
-                      QStringLiteral("threshold %1").arg(strength(run_->allocation.threshold)), QStringLiteral("tolerance %1").arg(share(run_->allocation.tau, 0))};
-    if (hasInfo(*run_) && run_->info().exact && !*run_->info().exact) extra << QStringLiteral("the answer was wrong");
-    rest = paintCaption(painter, area, captionText(*run_, nullptr, extra.join(QStringLiteral(", ")), options), theme);
+    QStringList extra{
+        QStringLiteral("roles from %1").arg(own_name_.isEmpty() ? QStringLiteral("task spans") : own_name_),
+        QStringLiteral("threshold %1").arg(strength(run_->allocation.threshold)),
+        QStringLiteral("tolerance %1").arg(share(run_->allocation.tau, 0))};
+    if (hasInfo(*run_) && run_->info().exact && !*run_->info().exact)
+      extra << QStringLiteral("the answer was wrong");
+    rest = paintCaption(painter, area, captionText(*run_, nullptr, extra.join(QStringLiteral(", ")), options),
+                        theme);
   }
   const double bar = 28 * theme.base / 12;
   const double after = paintLegend(painter, rest.left() + 14, rest.top() + bar / 2 + 4, legend_->items().isEmpty() ? QVector<LegendItem>{} : [&] {
@@ -414,7 +452,8 @@ void AllocationView::paintFigure(QPainter& painter, const QRectF& area, const Th
   }(), theme);
   painter.setFont(theme.label());
   painter.setPen(theme.text3);
-  painter.drawText(QRectF(after + 24, rest.top() + bar / 2 - 6, 160, 20), int(Qt::AlignLeft | Qt::AlignVCenter), QStringLiteral("R = retrieval score"));
+  painter.drawText(QRectF(after + 24, rest.top() + bar / 2 - 6, 160, 20),
+                   int(Qt::AlignLeft | Qt::AlignVCenter), QStringLiteral("R = retrieval score"));
   painter.translate(rest.left(), rest.top() + bar);
   paintAll(painter, {rest.width(), rest.height() - bar}, theme, options.selection, options.countFromOne);
   painter.restore();
@@ -430,18 +469,29 @@ QString AllocationView::csv() const {
     const auto& info = run_->info();
     facts.push_back({QStringLiteral("answer"), QString::fromStdString(info.output_text)});
     if (info.has_answer) facts.push_back({QStringLiteral("expected"), QString::fromStdString(info.answer)});
-    if (info.exact) facts.push_back({QStringLiteral("exact"), *info.exact ? QStringLiteral("1") : QStringLiteral("0")});
+    if (info.exact)
+      facts.push_back({QStringLiteral("exact"), *info.exact ? QStringLiteral("1") : QStringLiteral("0")});
   }
-  QString text = factLines(facts) + QStringLiteral("layer,head,position,slot,class,written,retrieval_written,specialisation,head_score,retrieval_head\n");
+  QString text = factLines(facts) + QStringLiteral(
+                                        "layer,head,position,slot,class,written,retrieval_written,"
+                                        "specialisation,head_score,retrieval_head\n");
   for (int layer = 0; layer < run_->summary.layers; ++layer)
     for (int head = 0; head < run_->summary.heads; ++head) {
       const auto* a = allocationAt(layer, head);
       if (!a) continue;
       for (size_t at = 0; at < a->order.size(); ++at) {
         const auto slot = size_t(a->order[at]);
-        text += QStringLiteral("%1,%2,%3,%4,%5,%6,%7,%8,%9,%10\n").arg(layer).arg(head).arg(at).arg(slot)
-                    .arg(slotClassName(a->slot_class[slot])).arg(a->written[slot]).arg(a->retrieval[slot])
-                    .arg(slot < a->specialisation.size() ? csvNumber(a->specialisation[slot]) : QString(), csvNumber(a->head_score)).arg(a->retrieval_head ? 1 : 0);
+        text += QStringLiteral("%1,%2,%3,%4,%5,%6,%7,%8,%9,%10\n")
+                    .arg(layer)
+                    .arg(head)
+                    .arg(at)
+                    .arg(slot)
+                    .arg(slotClassName(a->slot_class[slot]))
+                    .arg(a->written[slot])
+                    .arg(a->retrieval[slot])
+                    .arg(slot < a->specialisation.size() ? csvNumber(a->specialisation[slot]) : QString(),
+                         csvNumber(a->head_score))
+                    .arg(a->retrieval_head ? 1 : 0);
       }
     }
   return text;
@@ -450,10 +500,13 @@ QString AllocationView::csv() const {
 std::pair<int, int> AllocationView::cellAt(const QPointF& position) const {
   if (!emptyText().isEmpty()) return {-1, -1};
   const auto area = contentRect();
-  const Geometry g = geometryFor({area.width(), std::max(area.height(), contentHeight(area.width()))}, Theme::current());
+  const Geometry g =
+      geometryFor({area.width(), std::max(area.height(), contentHeight(area.width()))}, Theme::current());
   for (int layer = 0; layer < g.layers; ++layer)
     for (int head = 0; head < g.heads; ++head)
-      if (summaryAt(layer, head) && g.strip(layer, head).adjusted(0, -4, 0, g.counts ? 22 : 2).contains(position)) return {layer, head};
+      if (summaryAt(layer, head) &&
+          g.strip(layer, head).adjusted(0, -4, 0, g.counts ? 22 : 2).contains(position))
+        return {layer, head};
   return {-1, -1};
 }
 
@@ -462,7 +515,9 @@ int AllocationView::slotAt(const QPointF& position) const {
   const auto* a = allocationAt(layer, head);
   if (!a) return -1;
   const auto area = contentRect();
-  const QRectF strip = geometryFor({area.width(), std::max(area.height(), contentHeight(area.width()))}, Theme::current()).strip(layer, head);
+  const QRectF strip =
+      geometryFor({area.width(), std::max(area.height(), contentHeight(area.width()))}, Theme::current())
+          .strip(layer, head);
   return position.y() <= strip.bottom() ? stripSlotAt(strip, *a, position.x()) : -1;
 }
 
@@ -471,28 +526,43 @@ QString AllocationView::tipAt(const QPointF& position) const {
   if (layer < 0) return {};
   const auto* a = allocationAt(layer, head);
   const QString where = QStringLiteral("layer %1 head %2").arg(layer).arg(head);
-  if (!a) return tipText(where, {}, summaryAt(layer, head) ? QString::fromStdString(summaryAt(layer, head)->why) : QString(), Theme::current());
+  if (!a)
+    return tipText(where, {},
+                   summaryAt(layer, head) ? QString::fromStdString(summaryAt(layer, head)->why) : QString(),
+                   Theme::current());
   const int slot = slotAt(position);
   if (slot < 0)
-    return tipText(where, {{QStringLiteral("retrieval only"), QString::number(a->counts[0])}, {QStringLiteral("shared"), QString::number(a->counts[1])},
-                           {QStringLiteral("other only"), QString::number(a->counts[2])}, {QStringLiteral("empty"), QString::number(a->counts[3])},
-                           {QStringLiteral("retrieval score"), strength(a->head_score)}},
-                   QStringLiteral("retrieval score: share of the key's write strength in retrieval-only slots (ours)"), Theme::current());
+    return tipText(
+        where,
+        {{QStringLiteral("retrieval only"), QString::number(a->counts[0])},
+         {QStringLiteral("shared"), QString::number(a->counts[1])},
+         {QStringLiteral("other only"), QString::number(a->counts[2])},
+         {QStringLiteral("empty"), QString::number(a->counts[3])},
+         {QStringLiteral("retrieval score"), strength(a->head_score)}},
+        QStringLiteral("retrieval score: share of the key's write strength in retrieval-only slots (ours)"),
+        Theme::current());
   const auto at = size_t(slot);
-  QVector<std::pair<QString, QString>> rows{{QStringLiteral("class"), slotClassName(a->slot_class[at])},
-                                            {QStringLiteral("written by"), QStringLiteral("%1 tokens").arg(count(a->written[at]))}};
+  QVector<std::pair<QString, QString>> rows{
+      {QStringLiteral("class"), slotClassName(a->slot_class[at])},
+      {QStringLiteral("written by"), QStringLiteral("%1 tokens").arg(count(a->written[at]))}};
   if (a->written[at] > 0) {
-    rows.push_back({QStringLiteral("of them retrieval"), QStringLiteral("%1 (%2)").arg(count(a->retrieval[at]), share(double(a->retrieval[at]) / double(a->written[at])))});
-    if (at < a->specialisation.size() && !std::isnan(a->specialisation[at])) rows.push_back({QStringLiteral("specialisation"), strength(a->specialisation[at], 2)});
+    rows.push_back({QStringLiteral("of them retrieval"),
+                    QStringLiteral("%1 (%2)").arg(count(a->retrieval[at]),
+                                                  share(double(a->retrieval[at]) / double(a->written[at])))});
+    if (at < a->specialisation.size() && !std::isnan(a->specialisation[at]))
+      rows.push_back({QStringLiteral("specialisation"), strength(a->specialisation[at], 2)});
   }
   return tipText(QStringLiteral("Slot %1, %2").arg(slot).arg(where), rows,
-                 QStringLiteral("routed: r[t,i] ≠ 0 and s[t,i] ≥ %1; Raven Figs 6, 7").arg(strength(run_->allocation.threshold)), Theme::current());
+                 QStringLiteral("routed: r[t,i] ≠ 0 and s[t,i] ≥ %1; Raven Figs 6, 7")
+                     .arg(strength(run_->allocation.threshold)),
+                 Theme::current());
 }
 
 void AllocationView::selectionMoved(int parts) {
   if (run_ && (parts & SelectionModel::Head)) {
     const auto area = contentRect();
-    const Geometry g = geometryFor({area.width(), std::max(area.height(), contentHeight(area.width()))}, Theme::current());
+    const Geometry g =
+        geometryFor({area.width(), std::max(area.height(), contentHeight(area.width()))}, Theme::current());
     const QRectF strip = g.strip(0, selection_->current().head);
     ensureVisible(strip.top() - g.top, strip.bottom() + 24);
   }
@@ -502,7 +572,9 @@ void AllocationView::selectionMoved(int parts) {
 bool AllocationView::event(QEvent* event) {
   if (event->type() == QEvent::ShortcutOverride) {
     const auto* key = static_cast<QKeyEvent*>(event);
-    if ((key->modifiers() & ~Qt::KeypadModifier) == Qt::NoModifier && key->key() >= Qt::Key_Left && key->key() <= Qt::Key_Down) event->accept();
+    if ((key->modifiers() & ~Qt::KeypadModifier) == Qt::NoModifier && key->key() >= Qt::Key_Left &&
+        key->key() <= Qt::Key_Down)
+      event->accept();
   }
   return PaintedView::event(event);
 }
@@ -517,7 +589,8 @@ void AllocationView::mousePressEvent(QMouseEvent* event) {
 }
 
 void AllocationView::mouseDoubleClickEvent(QMouseEvent* event) {
-  if (event->button() == Qt::LeftButton && cellAt(toContent(event->position())).first >= 0) Q_EMIT openViewRequested(QStringLiteral("heatmap"));
+  if (event->button() == Qt::LeftButton && cellAt(toContent(event->position())).first >= 0)
+    Q_EMIT openViewRequested(QStringLiteral("heatmap"));
 }
 
 void AllocationView::mouseMoveEvent(QMouseEvent* event) {
@@ -528,8 +601,15 @@ void AllocationView::mouseMoveEvent(QMouseEvent* event) {
   const auto& s = selection_->current();
   selection_->setHover(layer == s.layer && head == s.head ? slot : -1, -1);
   if (!a) return Q_EMIT statusText({});
-  QString text = QStringLiteral("layer %1 · head %2   %3 retrieval only   R %4").arg(layer).arg(head).arg(a->counts[0]).arg(std::isnan(a->head_score) ? QStringLiteral("–") : signedNumber(a->head_score, 2));
-  if (slot >= 0) text += QStringLiteral("   slot %1 %2, %3 writes").arg(slot).arg(slotClassName(a->slot_class[size_t(slot)]), count(a->written[size_t(slot)]));
+  QString text = QStringLiteral("layer %1 · head %2   %3 retrieval only   R %4")
+                     .arg(layer)
+                     .arg(head)
+                     .arg(a->counts[0])
+                     .arg(std::isnan(a->head_score) ? QStringLiteral("–") : signedNumber(a->head_score, 2));
+  if (slot >= 0)
+    text += QStringLiteral("   slot %1 %2, %3 writes")
+                .arg(slot)
+                .arg(slotClassName(a->slot_class[size_t(slot)]), count(a->written[size_t(slot)]));
   Q_EMIT statusText(text);
 }
 
@@ -542,11 +622,20 @@ void AllocationView::keyPressEvent(QKeyEvent* event) {
   const auto& s = selection_->current();
   int layer = s.layer, head = s.head;
   switch (event->key()) {
-    case Qt::Key_Left: --layer; break;
-    case Qt::Key_Right: ++layer; break;
-    case Qt::Key_Up: --head; break;
-    case Qt::Key_Down: ++head; break;
-    default: return PaintedView::keyPressEvent(event);
+    case Qt::Key_Left:
+      --layer;
+      break;
+    case Qt::Key_Right:
+      ++layer;
+      break;
+    case Qt::Key_Up:
+      --head;
+      break;
+    case Qt::Key_Down:
+      ++head;
+      break;
+    default:
+      return PaintedView::keyPressEvent(event);
   }
   if (summaryAt(layer, head)) selection_->request({.layer = layer, .head = head}, event->isAutoRepeat());
   event->accept();

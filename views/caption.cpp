@@ -11,7 +11,9 @@ namespace slotscope::views {
 
 namespace {
 
-QString one_line(QString text) { return text.replace(QLatin1Char('\n'), QLatin1Char(' ')).replace(QLatin1Char('\r'), QLatin1Char(' ')); }
+QString one_line(QString text) {
+  return text.replace(QLatin1Char('\n'), QLatin1Char(' ')).replace(QLatin1Char('\r'), QLatin1Char(' '));
+}
 
 }  // namespace
 
@@ -26,8 +28,8 @@ QString csvNumber(double value) {
 }
 
 QString csvField(const QString& text) {
-  if (!text.contains(QLatin1Char(',')) && !text.contains(QLatin1Char('"')) && !text.contains(QLatin1Char('\n')) &&
-      !text.contains(QLatin1Char('\r')))
+  if (!text.contains(QLatin1Char(',')) && !text.contains(QLatin1Char('"')) &&
+      !text.contains(QLatin1Char('\n')) && !text.contains(QLatin1Char('\r')))
     return text;
   QString quoted = text;
   return QLatin1Char('"') + quoted.replace(QLatin1Char('"'), QStringLiteral("\"\"")) + QLatin1Char('"');
@@ -72,7 +74,8 @@ Facts thresholdFacts(const RunData& run) {
 
 QString factLines(const Facts& facts) {
   QString text;
-  for (const auto& [key, value] : facts) text += QStringLiteral("# ") + key + QStringLiteral(": ") + one_line(value) + QLatin1Char('\n');
+  for (const auto& [key, value] : facts)
+    text += QStringLiteral("# ") + key + QStringLiteral(": ") + one_line(value) + QLatin1Char('\n');
   return text;
 }
 
@@ -90,7 +93,8 @@ Facts parseFacts(const QString& csv) {
   return facts;
 }
 
-QString captionText(const RunData& run, const analysis::HeadData* head, const QString& extra, const FigureOptions& options) {
+QString captionText(const RunData& run, const analysis::HeadData* head, const QString& extra,
+                    const FigureOptions& options) {
   const int base = options.countFromOne ? 1 : 0;
   QStringList parts{run.model_name};
   if (hasInfo(run)) {
@@ -98,7 +102,8 @@ QString captionText(const RunData& run, const analysis::HeadData* head, const QS
     parts << QStringLiteral("“%1”").arg(QString::fromStdString(info.name));
     QString length = QStringLiteral("%1 tokens").arg(count(info.tokens));
     if (info.tokens > info.prompt_tokens)
-      length += QStringLiteral(" (%1 prompt + %2 answer)").arg(count(info.prompt_tokens), count(info.tokens - info.prompt_tokens));
+      length += QStringLiteral(" (%1 prompt + %2 answer)")
+                    .arg(count(info.prompt_tokens), count(info.tokens - info.prompt_tokens));
     parts << length;
   }
   if (head) parts << QStringLiteral("layer %1, head %2").arg(head->layer + base).arg(head->head + base);

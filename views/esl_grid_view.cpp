@@ -21,7 +21,8 @@ namespace {
 // Large cells: margins around the grid of inner plots.
 constexpr double kLeft = 57, kRight = 16, kTop = 28, kBottom = 28, kGapX = 32, kGapY = 20;
 // Small multiples.
-constexpr double kSmallWidth = 90, kSmallHeight = 56, kSmallLeft = 40, kSmallTop = 24, kSmallGapX = 8, kSmallGapY = 8;
+constexpr double kSmallWidth = 90, kSmallHeight = 56, kSmallLeft = 40, kSmallTop = 24, kSmallGapX = 8,
+                 kSmallGapY = 8;
 
 }  // namespace
 
@@ -66,10 +67,12 @@ QVector<LegendItem> EslGridView::legend(const Theme& theme) const {
   using R = analysis::Regime;
   if (by_class_)
     for (const auto kind : {C::retrieval, C::shared, C::other})
-      items.push_back({LegendItem::Square, tint(theme.roleColour(kind)), slotClassName(kind), slotClassName(kind).section(QLatin1Char(' '), 0, 0)});
+      items.push_back({LegendItem::Square, tint(theme.roleColour(kind)), slotClassName(kind),
+                       slotClassName(kind).section(QLatin1Char(' '), 0, 0)});
   else
     for (const auto regime : {R::long_range, R::intermediate, R::short_range})
-      items.push_back({LegendItem::Square, tint(theme.regimeColour(regime)), regimeName(regime), regime == R::intermediate ? QStringLiteral("middle") : QString()});
+      items.push_back({LegendItem::Square, tint(theme.regimeColour(regime)), regimeName(regime),
+                       regime == R::intermediate ? QStringLiteral("middle") : QString()});
   items.push_back({LegendItem::Line, theme.fit, QStringLiteral("exponential fit"), QStringLiteral("fit")});
   return items;
 }
@@ -105,8 +108,11 @@ EslGridView::Geometry EslGridView::geometryFor(const QSizeF& size, const Theme& 
   g.left = kLeft * scale, g.top = kTop * scale;
   const double gap_x = kGapX * scale, gap_y = kGapY * scale;
   // Whole pixels, so that all inner sizes are equal.
-  g.cell_width = std::max(60.0, std::floor((size.width() - g.left - kRight * scale - (g.heads - 1) * gap_x) / g.heads));
-  g.cell_height = std::max(64.0, std::floor((size.height() - g.top - kBottom * scale - (g.layers - 1) * gap_y) / std::max(1, g.layers)));
+  g.cell_width =
+      std::max(60.0, std::floor((size.width() - g.left - kRight * scale - (g.heads - 1) * gap_x) / g.heads));
+  g.cell_height = std::max(
+      64.0,
+      std::floor((size.height() - g.top - kBottom * scale - (g.layers - 1) * gap_y) / std::max(1, g.layers)));
   g.step_x = g.cell_width + gap_x, g.step_y = g.cell_height + gap_y;
   g.height = g.top + g.layers * g.step_y - gap_y + kBottom * scale;
   return g;
@@ -117,7 +123,8 @@ double EslGridView::contentHeight(double width) const { return geometryFor({widt
 QString EslGridView::emptyText() const {
   if (!run_) return QStringLiteral("Nothing is open. Run a prompt or open a trace.");
   const auto& list = run_->summary.head_list;
-  if (std::none_of(list.begin(), list.end(), [](const auto& s) { return s.has_routes || !s.esl.esl.empty(); }))
+  if (std::none_of(list.begin(), list.end(),
+                   [](const auto& s) { return s.has_routes || !s.esl.esl.empty(); }))
     return QStringLiteral("No layer of this run has routes: there is no effective sequence length to show.");
   return {};
 }
@@ -125,10 +132,17 @@ QString EslGridView::emptyText() const {
 QString EslGridView::accessibleText() const {
   if (!run_) return QStringLiteral("ESL grid, ") + emptyText();
   const auto& s = selection_->current();
-  QString text = QStringLiteral("ESL grid, %1 layers, %2 heads, layer %3 head %4").arg(run_->summary.layers).arg(run_->summary.heads).arg(s.layer).arg(s.head);
+  QString text = QStringLiteral("ESL grid, %1 layers, %2 heads, layer %3 head %4")
+                     .arg(run_->summary.layers)
+                     .arg(run_->summary.heads)
+                     .arg(s.layer)
+                     .arg(s.head);
   const auto* head = summaryAt(s.layer, s.head);
   if (head && !head->esl.esl.empty())
-    text += QStringLiteral(", %1 of %2 slots used, λ %3").arg(head->esl.used).arg(head->esl.esl.size()).arg(signedNumber(head->esl.fit.lambda, 1));
+    text += QStringLiteral(", %1 of %2 slots used, λ %3")
+                .arg(head->esl.used)
+                .arg(head->esl.esl.size())
+                .arg(signedNumber(head->esl.fit.lambda, 1));
   else if (head)
     text += QStringLiteral(", ") + QString::fromStdString(head->why);
   return text;
@@ -143,8 +157,9 @@ void EslGridView::contentChanged() {
   PaintedView::contentChanged();
 }
 
-void EslGridView::paintCell(QPainter& painter, const QRectF& cell, const analysis::HeadSummary* head, const Geometry& g,
-                            const Theme& theme, bool x_labels, bool y_labels, double scale) const {
+void EslGridView::paintCell(QPainter& painter, const QRectF& cell, const analysis::HeadSummary* head,
+                            const Geometry& g, const Theme& theme, bool x_labels, bool y_labels,
+                            double scale) const {
   const QFont label = theme.label();
   const QFontMetricsF metrics(label);
   if (!head || head->esl.esl.empty()) {
@@ -183,7 +198,8 @@ void EslGridView::paintCell(QPainter& painter, const QRectF& cell, const analysi
     if (!y_labels || own_maximum_) continue;
     painter.setFont(label);
     painter.setPen(theme.text2);
-    painter.drawText(QRectF(cell.left() - 50, y - 10, 42, 20), int(Qt::AlignRight | Qt::AlignVCenter), QString::number(tick, 'f', 1));
+    painter.drawText(QRectF(cell.left() - 50, y - 10, 42, 20), int(Qt::AlignRight | Qt::AlignVCenter),
+                     QString::number(tick, 'f', 1));
   }
   painter.fillRect(QRectF(cell.left(), cell.top() - 6, 1, cell.height() + 6), theme.lineStrong);
   for (const double tick : {0.0, std::floor(p.slots() / 2.0), double(p.slots())}) {
@@ -192,7 +208,8 @@ void EslGridView::paintCell(QPainter& painter, const QRectF& cell, const analysi
     if (!x_labels) continue;
     painter.setFont(label);
     painter.setPen(theme.text2);
-    painter.drawText(QRectF(x - 30, cell.bottom() + 5, 60, metrics.height() + 4), int(Qt::AlignHCenter | Qt::AlignVCenter), QString::number(tick));
+    painter.drawText(QRectF(x - 30, cell.bottom() + 5, 60, metrics.height() + 4),
+                     int(Qt::AlignHCenter | Qt::AlignVCenter), QString::number(tick));
   }
   paintEslBars(painter, p, cell, theme, 1.5 * scale);
   // λ, R² and used slots, top right.
@@ -201,25 +218,29 @@ void EslGridView::paintCell(QPainter& painter, const QRectF& cell, const analysi
   const auto& fit = head->esl.fit;
   QStringList lines;
   if (fit.valid) {
-    lines << QStringLiteral("λ ") + (std::isfinite(fit.lambda) ? signedNumber(fit.lambda, 1) : QStringLiteral("∞"));
+    lines << QStringLiteral("λ ") +
+                 (std::isfinite(fit.lambda) ? signedNumber(fit.lambda, 1) : QStringLiteral("∞"));
     lines << QStringLiteral("R² ") + (std::isnan(fit.r2) ? QStringLiteral("–") : signedNumber(fit.r2, 2));
   }
   lines << QStringLiteral("used %1").arg(head->esl.used);
   if (own_maximum_) lines << QStringLiteral("max %1").arg(strength(highest));
   const double step = 12 * theme.base / 12;
   for (int i = 0; i < lines.size(); ++i)
-    painter.drawText(QRectF(cell.left(), cell.top() - 3 + i * step, cell.width() - 3, 14), int(Qt::AlignRight | Qt::AlignVCenter), lines[i]);
+    painter.drawText(QRectF(cell.left(), cell.top() - 3 + i * step, cell.width() - 3, 14),
+                     int(Qt::AlignRight | Qt::AlignVCenter), lines[i]);
 }
 
-void EslGridView::paintGrid(QPainter& painter, const QSizeF& size, const Theme& theme, bool selection, bool count_from_one,
-                            double scale) const {
+void EslGridView::paintGrid(QPainter& painter, const QSizeF& size, const Theme& theme, bool selection,
+                            bool count_from_one, double scale) const {
   const Geometry g = geometryFor(size, theme);
   const auto& chosen = selection_->current();
   const int base = count_from_one ? 1 : 0;
-  const QFont plain = g.small ? theme.label() : theme.ui, bold = g.small ? theme.labelSemibold() : theme.semibold();
+  const QFont plain = g.small ? theme.label() : theme.ui,
+              bold = g.small ? theme.labelSemibold() : theme.semibold();
   const bool short_names = g.cell_width < 46;
   // Rows that are scrolled away or clipped are not drawn.
-  const QRectF clip = painter.hasClipping() ? painter.clipBoundingRect() : QRectF(QPointF(0, 0), QSizeF(size.width(), 1e9));
+  const QRectF clip =
+      painter.hasClipping() ? painter.clipBoundingRect() : QRectF(QPointF(0, 0), QSizeF(size.width(), 1e9));
   for (int layer = 0; layer < g.layers; ++layer) {
     const QRectF first = g.cell(layer, 0);
     if (first.bottom() + 30 < clip.top() || first.top() - 30 > clip.bottom()) continue;
@@ -229,11 +250,13 @@ void EslGridView::paintGrid(QPainter& painter, const QSizeF& size, const Theme& 
     painter.setPen(on ? theme.selection : theme.text2);
     painter.setFont(on ? theme.labelSemibold() : theme.label());
     if (g.small) {
-      painter.drawText(QRectF(0, first.top(), g.left - 8, first.height()), int(Qt::AlignRight | Qt::AlignVCenter), QStringLiteral("L%1").arg(layer + base));
+      painter.drawText(QRectF(0, first.top(), g.left - 8, first.height()),
+                       int(Qt::AlignRight | Qt::AlignVCenter), QStringLiteral("L%1").arg(layer + base));
     } else {
       painter.translate(15 * theme.base / 12, first.center().y());
       painter.rotate(-90);
-      painter.drawText(QRectF(-first.height() / 2, -10, first.height(), 20), Qt::AlignCenter, QStringLiteral("Layer %1").arg(layer + base));
+      painter.drawText(QRectF(-first.height() / 2, -10, first.height(), 20), Qt::AlignCenter,
+                       QStringLiteral("Layer %1").arg(layer + base));
     }
     painter.restore();
     for (int head = 0; head < g.heads; ++head) {
@@ -274,11 +297,14 @@ QSizeF EslGridView::figureSize() const {
   if (!run_) return {640, 400};
   const int heads = std::max(1, run_->summary.heads), layers = std::max(1, run_->summary.layers);
   if (heads > 6 || layers > 4)
-    return {kSmallLeft + 12 + heads * (kSmallWidth + kSmallGapX), kSmallTop + layers * (kSmallHeight + kSmallGapY) + 90};
-  return {kLeft + kRight + heads * 200.0 + (heads - 1) * kGapX, kTop + kBottom + layers * 130.0 + (layers - 1) * kGapY + 70};
+    return {kSmallLeft + 12 + heads * (kSmallWidth + kSmallGapX),
+            kSmallTop + layers * (kSmallHeight + kSmallGapY) + 90};
+  return {kLeft + kRight + heads * 200.0 + (heads - 1) * kGapX,
+          kTop + kBottom + layers * 130.0 + (layers - 1) * kGapY + 70};
 }
 
-void EslGridView::paintFigure(QPainter& painter, const QRectF& area, const Theme& theme, const FigureOptions& options) {
+void EslGridView::paintFigure(QPainter& painter, const QRectF& area, const Theme& theme,
+                              const FigureOptions& options) {
   painter.save();
   painter.fillRect(area, theme.surface);
   const QString why = emptyText();
@@ -291,8 +317,10 @@ void EslGridView::paintFigure(QPainter& painter, const QRectF& area, const Theme
   }
   QRectF rest = area;
   if (options.caption) {
-    const QString extra = by_class_ ? QStringLiteral("threshold %1").arg(strength(run_->allocation.threshold))
-                                    : QStringLiteral("regimes cut at %1 and %2 of the range").arg(signedNumber(run_->esl.low, 2), signedNumber(run_->esl.high, 2));
+    const QString extra = by_class_
+                              ? QStringLiteral("threshold %1").arg(strength(run_->allocation.threshold))
+                              : QStringLiteral("regimes cut at %1 and %2 of the range")
+                                    .arg(signedNumber(run_->esl.low, 2), signedNumber(run_->esl.high, 2));
     rest = paintCaption(painter, area, captionText(*run_, nullptr, extra, options), theme);
   }
   const double bar = 28 * theme.base / 12;
@@ -307,22 +335,37 @@ QString EslGridView::csv() const {
   Facts facts = runFacts(*run_, nullptr);
   facts.push_back({QStringLiteral("figure"), figureKind()});
   facts += thresholdFacts(*run_);
-  QString text = factLines(facts) + QStringLiteral("layer,head,rank,slot,esl,esl_normalised,selected,regime,slot_class,fit_c,fit_lambda,fit_r2,used\n");
+  QString text = factLines(facts) + QStringLiteral(
+                                        "layer,head,rank,slot,esl,esl_normalised,selected,regime,slot_class,"
+                                        "fit_c,fit_lambda,fit_r2,used\n");
   for (const auto& head : run_->summary.head_list) {
     const auto& esl = head.esl;
     if (esl.esl.empty()) {
-      text += QStringLiteral("%1,%2,,,,,,%3,,,,,\n").arg(head.layer).arg(head.head).arg(csvField(QString::fromStdString(head.why)));
+      text += QStringLiteral("%1,%2,,,,,,%3,,,,,\n")
+                  .arg(head.layer)
+                  .arg(head.head)
+                  .arg(csvField(QString::fromStdString(head.why)));
       continue;
     }
     EslPanel p;
     p.esl = &esl;
     for (size_t at = 0; at < esl.order.size(); ++at) {
       const auto slot = size_t(esl.order[at]);
-      text += QStringLiteral("%1,%2,%3,%4,%5,%6,%7,%8,%9,").arg(head.layer).arg(head.head).arg(at).arg(slot).arg(esl.esl[slot])
-                  .arg(csvNumber(p.normalised(int(slot))), slot < esl.selected.size() ? QString::number(esl.selected[slot]) : QString(),
-                       regimeName(esl.regime[slot]),
-                       slot < head.allocation.slot_class.size() ? slotClassName(head.allocation.slot_class[slot]) : QString());
-      text += esl.fit.valid ? QStringLiteral("%1,%2,%3,").arg(csvNumber(esl.fit.c), csvNumber(esl.fit.lambda), csvNumber(esl.fit.r2)) : QStringLiteral(",,,");
+      text +=
+          QStringLiteral("%1,%2,%3,%4,%5,%6,%7,%8,%9,")
+              .arg(head.layer)
+              .arg(head.head)
+              .arg(at)
+              .arg(slot)
+              .arg(esl.esl[slot])
+              .arg(csvNumber(p.normalised(int(slot))),
+                   slot < esl.selected.size() ? QString::number(esl.selected[slot]) : QString(),
+                   regimeName(esl.regime[slot]),
+                   slot < head.allocation.slot_class.size() ? slotClassName(head.allocation.slot_class[slot])
+                                                            : QString());
+      text += esl.fit.valid ? QStringLiteral("%1,%2,%3,")
+                                  .arg(csvNumber(esl.fit.c), csvNumber(esl.fit.lambda), csvNumber(esl.fit.r2))
+                            : QStringLiteral(",,,");
       text += QString::number(esl.used) + QLatin1Char('\n');
     }
   }
@@ -335,7 +378,8 @@ std::pair<int, int> EslGridView::cellAt(const QPointF& position) const {
   const Geometry g = geometryFor({area.width(), std::max(area.height(), contentHeight(area.width()))});
   for (int layer = 0; layer < g.layers; ++layer)
     for (int head = 0; head < g.heads; ++head)
-      if (summaryAt(layer, head) && g.cell(layer, head).adjusted(-2, -6, 2, 6).contains(position)) return {layer, head};
+      if (summaryAt(layer, head) && g.cell(layer, head).adjusted(-2, -6, 2, 6).contains(position))
+        return {layer, head};
   return {-1, -1};
 }
 
@@ -344,15 +388,21 @@ QString EslGridView::tipAt(const QPointF& position) const {
   const auto* summary = layer < 0 ? nullptr : summaryAt(layer, head);
   if (!summary) return {};
   const QString title = QStringLiteral("Layer %1, head %2").arg(layer).arg(head);
-  if (summary->esl.esl.empty()) return tipText(title, {}, QString::fromStdString(summary->why), Theme::current());
+  if (summary->esl.esl.empty())
+    return tipText(title, {}, QString::fromStdString(summary->why), Theme::current());
   const auto& esl = summary->esl;
   const uint32_t longest = *std::max_element(esl.esl.begin(), esl.esl.end());
-  return tipText(title,
-                 {{QStringLiteral("slots used"), QStringLiteral("%1 of %2").arg(esl.used).arg(esl.esl.size())},
-                  {QStringLiteral("longest ESL"), QStringLiteral("%1 of %2 tokens").arg(count(longest), count(esl.tokens))},
-                  {QStringLiteral("λ"), esl.fit.valid ? (std::isfinite(esl.fit.lambda) ? signedNumber(esl.fit.lambda, 1) + QStringLiteral(" slots") : QStringLiteral("∞")) : QStringLiteral("–")},
-                  {QStringLiteral("R²"), signedNumber(esl.fit.valid ? esl.fit.r2 : std::nan(""), 3)}},
-                 QStringLiteral("ESL = #{t : r[t,i] ≠ 0}, Raven Def. 4; fit c·e^(−i/λ)"), Theme::current());
+  return tipText(
+      title,
+      {{QStringLiteral("slots used"), QStringLiteral("%1 of %2").arg(esl.used).arg(esl.esl.size())},
+       {QStringLiteral("longest ESL"),
+        QStringLiteral("%1 of %2 tokens").arg(count(longest), count(esl.tokens))},
+       {QStringLiteral("λ"), esl.fit.valid ? (std::isfinite(esl.fit.lambda)
+                                                  ? signedNumber(esl.fit.lambda, 1) + QStringLiteral(" slots")
+                                                  : QStringLiteral("∞"))
+                                           : QStringLiteral("–")},
+       {QStringLiteral("R²"), signedNumber(esl.fit.valid ? esl.fit.r2 : std::nan(""), 3)}},
+      QStringLiteral("ESL = #{t : r[t,i] ≠ 0}, Raven Def. 4; fit c·e^(−i/λ)"), Theme::current());
 }
 
 void EslGridView::selectionMoved(int parts) {
@@ -369,7 +419,8 @@ bool EslGridView::event(QEvent* event) {
   if (event->type() == QEvent::ShortcutOverride) {
     const auto* key = static_cast<QKeyEvent*>(event);
     const auto modifiers = key->modifiers() & ~Qt::KeypadModifier;
-    if (modifiers == Qt::NoModifier && ((key->key() >= Qt::Key_Left && key->key() <= Qt::Key_Down) || key->key() == Qt::Key_Return || key->key() == Qt::Key_Enter))
+    if (modifiers == Qt::NoModifier && ((key->key() >= Qt::Key_Left && key->key() <= Qt::Key_Down) ||
+                                        key->key() == Qt::Key_Return || key->key() == Qt::Key_Enter))
       event->accept();
   }
   return PaintedView::event(event);
@@ -381,17 +432,25 @@ void EslGridView::mousePressEvent(QMouseEvent* event) {
 }
 
 void EslGridView::mouseDoubleClickEvent(QMouseEvent* event) {
-  if (event->button() == Qt::LeftButton && cellAt(toContent(event->position())).first >= 0) Q_EMIT openViewRequested(QStringLiteral("esl"));
+  if (event->button() == Qt::LeftButton && cellAt(toContent(event->position())).first >= 0)
+    Q_EMIT openViewRequested(QStringLiteral("esl"));
 }
 
 void EslGridView::mouseMoveEvent(QMouseEvent* event) {
   const auto [layer, head] = cellAt(toContent(event->position()));
   const auto* summary = layer < 0 ? nullptr : summaryAt(layer, head);
   if (!summary || summary->esl.esl.empty())
-    Q_EMIT statusText(summary ? QStringLiteral("layer %1 · head %2   %3").arg(layer).arg(head).arg(QString::fromStdString(summary->why)) : QString());
+    Q_EMIT statusText(summary ? QStringLiteral("layer %1 · head %2   %3")
+                                    .arg(layer)
+                                    .arg(head)
+                                    .arg(QString::fromStdString(summary->why))
+                              : QString());
   else
     Q_EMIT statusText(QStringLiteral("layer %1 · head %2   %3 of %4 slots used   longest ESL %5 tokens")
-                          .arg(layer).arg(head).arg(summary->esl.used).arg(summary->esl.esl.size())
+                          .arg(layer)
+                          .arg(head)
+                          .arg(summary->esl.used)
+                          .arg(summary->esl.esl.size())
                           .arg(count(*std::max_element(summary->esl.esl.begin(), summary->esl.esl.end()))));
 }
 
@@ -399,13 +458,24 @@ void EslGridView::keyPressEvent(QKeyEvent* event) {
   const auto& s = selection_->current();
   int layer = s.layer, head = s.head;
   switch (event->key()) {
-    case Qt::Key_Left: --head; break;
-    case Qt::Key_Right: ++head; break;
-    case Qt::Key_Up: --layer; break;
-    case Qt::Key_Down: ++layer; break;
+    case Qt::Key_Left:
+      --head;
+      break;
+    case Qt::Key_Right:
+      ++head;
+      break;
+    case Qt::Key_Up:
+      --layer;
+      break;
+    case Qt::Key_Down:
+      ++layer;
+      break;
     case Qt::Key_Return:
-    case Qt::Key_Enter: Q_EMIT openViewRequested(QStringLiteral("esl")); return event->accept();
-    default: return PaintedView::keyPressEvent(event);
+    case Qt::Key_Enter:
+      Q_EMIT openViewRequested(QStringLiteral("esl"));
+      return event->accept();
+    default:
+      return PaintedView::keyPressEvent(event);
   }
   if (summaryAt(layer, head)) selection_->request({.layer = layer, .head = head}, event->isAutoRepeat());
   event->accept();

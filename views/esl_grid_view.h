@@ -1,4 +1,5 @@
-// Effective sequence length of every head as small multiples: heads across, layers down (design: section 9; Raven Fig. 8).
+// Effective sequence length of every head as small multiples: heads across, layers down (design: section 9;
+// Raven Fig. 8).
 #pragma once
 
 #include "views/esl_paint.h"
@@ -22,7 +23,7 @@ class EslGridView : public PaintedView {
   void setOwnMaximum(bool own);  // y: each cell's own maximum instead of shared 0-1
 
   struct Geometry {
-    bool small = false;      // more than 6 x 4 cells: 90 x 56 without text
+    bool small = false;  // more than 6 x 4 cells: 90 x 56 without text
     double left = 0, top = 0, cell_width = 0, cell_height = 0, step_x = 0, step_y = 0, height = 0;
     int layers = 0, heads = 0;
     QRectF cell(int layer, int head) const;
@@ -48,9 +49,10 @@ class EslGridView : public PaintedView {
  private:
   const analysis::HeadSummary* summaryAt(int layer, int head) const;
   std::pair<int, int> cellAt(const QPointF&) const;  // layer, head; (-1, -1) outside
-  void paintGrid(QPainter&, const QSizeF&, const Theme&, bool selection, bool count_from_one, double scale) const;
-  void paintCell(QPainter&, const QRectF&, const analysis::HeadSummary*, const Geometry&, const Theme&, bool x_labels,
-                 bool y_labels, double scale) const;
+  void paintGrid(QPainter&, const QSizeF&, const Theme&, bool selection, bool count_from_one,
+                 double scale) const;
+  void paintCell(QPainter&, const QRectF&, const analysis::HeadSummary*, const Geometry&, const Theme&,
+                 bool x_labels, bool y_labels, double scale) const;
   void updateBar();
   QVector<LegendItem> legend(const Theme&) const;
   bool by_class_ = false, own_maximum_ = false;

@@ -12,11 +12,16 @@ namespace slotscope::views {
 
 QString regimeName(analysis::Regime regime) {
   switch (regime) {
-    case analysis::Regime::long_range: return QStringLiteral("long");
-    case analysis::Regime::intermediate: return QStringLiteral("intermediate");
-    case analysis::Regime::short_range: return QStringLiteral("short");
-    case analysis::Regime::uniform: return QStringLiteral("uniform");
-    case analysis::Regime::empty: break;
+    case analysis::Regime::long_range:
+      return QStringLiteral("long");
+    case analysis::Regime::intermediate:
+      return QStringLiteral("intermediate");
+    case analysis::Regime::short_range:
+      return QStringLiteral("short");
+    case analysis::Regime::uniform:
+      return QStringLiteral("uniform");
+    case analysis::Regime::empty:
+      break;
   }
   return QStringLiteral("empty");
 }
@@ -65,9 +70,11 @@ int eslBarAt(const EslPanel& panel, const QRectF& plot, double x) {
 QString fitText(const analysis::EslFit& fit) {
   if (!fit.valid) return {};
   const QString gap = QStringLiteral("    ");
-  return QStringLiteral("fit  c·e^(−i/λ)") + gap + QStringLiteral("c = ") + signedNumber(fit.c, 3) + gap + QStringLiteral("λ = ") +
-         (std::isfinite(fit.lambda) ? signedNumber(fit.lambda, 1) + QStringLiteral(" slots") : QStringLiteral("∞")) + gap +
-         QStringLiteral("R² = ") + (std::isnan(fit.r2) ? QStringLiteral("–") : signedNumber(fit.r2, 3));
+  return QStringLiteral("fit  c·e^(−i/λ)") + gap + QStringLiteral("c = ") + signedNumber(fit.c, 3) + gap +
+         QStringLiteral("λ = ") +
+         (std::isfinite(fit.lambda) ? signedNumber(fit.lambda, 1) + QStringLiteral(" slots")
+                                    : QStringLiteral("∞")) +
+         gap + QStringLiteral("R² = ") + (std::isnan(fit.r2) ? QStringLiteral("–") : signedNumber(fit.r2, 3));
 }
 
 QVector<double> roundTicks(double top, int most, bool whole) {
@@ -105,7 +112,8 @@ QVector<double> slotTicks(int slots, double width, double least_gap) {
   return ticks;
 }
 
-void paintEslBars(QPainter& painter, const EslPanel& given, const QRectF& plot, const Theme& theme, double fit_width) {
+void paintEslBars(QPainter& painter, const EslPanel& given, const QRectF& plot, const Theme& theme,
+                  double fit_width) {
   if (!given.esl) return;
   EslPanel panel = given;
   panel.pixel = 1 / std::max(1.0, painter.deviceTransform().m11());

@@ -50,7 +50,8 @@ EslView::EslView(SelectionModel* selection, QWidget* parent) : PaintedView(selec
   references_button_->setText(QStringLiteral("References"));
   references_button_->setCheckable(true);
   references_button_->setProperty("ui", "segment");
-  references_button_->setToolTip(QStringLiteral("Beside it: a dense recurrence (every token writes every slot) and a sliding window (ring, theory)"));
+  references_button_->setToolTip(QStringLiteral(
+      "Beside it: a dense recurrence (every token writes every slot) and a sliding window (ring, theory)"));
   connect(references_button_, &QToolButton::toggled, this, &EslView::setReferences);
   bar->addWidget(references_button_);
   bars_ = new QComboBox(this);
@@ -113,7 +114,8 @@ QVector<LegendItem> EslView::legend(const Theme& theme) const {
   using enum analysis::SlotClass;
   if (by_class_) {
     for (const auto kind : {retrieval, shared, other})
-      items.push_back({LegendItem::Square, tint(theme.roleColour(kind)), slotClassName(kind), slotClassName(kind).section(QLatin1Char(' '), 0, 0)});
+      items.push_back({LegendItem::Square, tint(theme.roleColour(kind)), slotClassName(kind),
+                       slotClassName(kind).section(QLatin1Char(' '), 0, 0)});
   } else {
     const bool uniform = std::any_of(result_.regime.begin(), result_.regime.end(),
                                      [](auto r) { return r == analysis::Regime::uniform; });
@@ -122,7 +124,8 @@ QVector<LegendItem> EslView::legend(const Theme& theme) const {
       items.push_back({LegendItem::Square, tint(theme.regimeColour(R::uniform)), regimeName(R::uniform)});
     else
       for (const auto r : {R::long_range, R::intermediate, R::short_range})
-        items.push_back({LegendItem::Square, tint(theme.regimeColour(r)), regimeName(r), r == R::intermediate ? QStringLiteral("middle") : QString()});
+        items.push_back({LegendItem::Square, tint(theme.regimeColour(r)), regimeName(r),
+                         r == R::intermediate ? QStringLiteral("middle") : QString()});
   }
   items.push_back({LegendItem::Line, theme.fit, QStringLiteral("exponential fit"), QStringLiteral("fit")});
   return items;
@@ -131,14 +134,16 @@ QVector<LegendItem> EslView::legend(const Theme& theme) const {
 void EslView::updateBar() {
   legend_->setItems(legend(Theme::current()));
   const QSignalBlocker blocked(bars_), blocked_too(references_button_);
-  bars_->setItemText(0, isDefault(cuts_) ? QStringLiteral("regimes: terciles") : QStringLiteral("regimes: own cuts"));
+  bars_->setItemText(
+      0, isDefault(cuts_) ? QStringLiteral("regimes: terciles") : QStringLiteral("regimes: own cuts"));
   bars_->setCurrentIndex(by_class_ ? 1 : 0);
   references_button_->setChecked(references_);
 }
 
 QString EslView::emptyText() const {
   if (!run_) return QStringLiteral("Nothing is open. Run a prompt or open a trace.");
-  if (!head_) return QStringLiteral("This head has no routes, so there is no effective sequence length to show.");
+  if (!head_)
+    return QStringLiteral("This head has no routes, so there is no effective sequence length to show.");
   if (result_.esl.empty()) return QStringLiteral("This head has no slots.");
   return {};
 }
@@ -146,10 +151,17 @@ QString EslView::emptyText() const {
 QString EslView::accessibleText() const {
   if (!head_) return QStringLiteral("ESL, ") + emptyText();
   const auto& s = selection_->current();
-  QString text = QStringLiteral("ESL, layer %1 head %2, %3 of %4 slots used").arg(head_->layer).arg(head_->head).arg(result_.used).arg(result_.esl.size());
+  QString text = QStringLiteral("ESL, layer %1 head %2, %3 of %4 slots used")
+                     .arg(head_->layer)
+                     .arg(head_->head)
+                     .arg(result_.used)
+                     .arg(result_.esl.size());
   if (size_t(s.slot) < result_.esl.size())
     text += QStringLiteral(", slot %1, %2 of %3 tokens, %4")
-                .arg(s.slot).arg(result_.esl[size_t(s.slot)]).arg(result_.tokens).arg(regimeName(result_.regime[size_t(s.slot)]));
+                .arg(s.slot)
+                .arg(result_.esl[size_t(s.slot)])
+                .arg(result_.tokens)
+                .arg(regimeName(result_.regime[size_t(s.slot)]));
   return text;
 }
 
@@ -179,19 +191,20 @@ EslView::Layout EslView::layoutFor(const QRectF& area, const Theme& theme) const
                      std::max(1.0, area.width() - (kLeft + kRight) * scale),
                      std::max(1.0, area.height() - (kTop + kBottom) * scale - layout.title));
   if (!references_) {
-    layout.plots = {QRectF(std::floor(inner.left()), std::floor(inner.top()), std::floor(inner.width()), std::floor(inner.height()))};
+    layout.plots = {QRectF(std::floor(inner.left()), std::floor(inner.top()), std::floor(inner.width()),
+                           std::floor(inner.height()))};
     return layout;
   }
   const double width = std::floor((inner.width() - 2 * kPanelGap * scale) / 3);
   for (int i = 0; i < 3; ++i)
-    layout.plots.push_back(QRectF(std::floor(inner.left() + i * (width + kPanelGap * scale)), std::floor(inner.top()),
-                                  std::max(1.0, width), std::floor(inner.height())));
+    layout.plots.push_back(QRectF(std::floor(inner.left() + i * (width + kPanelGap * scale)),
+                                  std::floor(inner.top()), std::max(1.0, width), std::floor(inner.height())));
   return layout;
 }
 
 // Axes, horizontal grid and labels around one plot.
-void EslView::paintFrame(QPainter& painter, const QRectF& plot, const EslPanel& p, const Theme& theme, bool y_labels,
-                         bool y_title, bool count_from_one) const {
+void EslView::paintFrame(QPainter& painter, const QRectF& plot, const EslPanel& p, const Theme& theme,
+                         bool y_labels, bool y_title, bool count_from_one) const {
   painter.save();
   painter.setRenderHint(QPainter::Antialiasing, false);
   const QFont label = theme.label();
@@ -205,7 +218,11 @@ void EslView::paintFrame(QPainter& painter, const QRectF& plot, const EslPanel& 
     painter.fillRect(QRectF(plot.left() - 4, y, 4, 1), theme.lineStrong);
     if (!y_labels) continue;
     painter.setPen(theme.text2);
-    const QString text = p.in_tokens ? count(qint64(tick)) : QString::number(tick, 'f', p.y_max < 0.1 ? 3 : p.y_max < 0.5 ? 2 : 1);
+    const QString text = p.in_tokens ? count(qint64(tick))
+                                     : QString::number(tick, 'f',
+                                                       p.y_max < 0.1   ? 3
+                                                       : p.y_max < 0.5 ? 2
+                                                                       : 1);
     painter.drawText(QRectF(plot.left() - 60, y - 10, 52, 20), int(Qt::AlignRight | Qt::AlignVCenter), text);
   }
   painter.fillRect(QRectF(plot.left() - 1, plot.top(), 1, plot.height() + 1), theme.lineStrong);
@@ -214,13 +231,15 @@ void EslView::paintFrame(QPainter& painter, const QRectF& plot, const EslPanel& 
     const double x = std::round(plot.left() + tick / p.slots() * plot.width());
     painter.fillRect(QRectF(x, plot.bottom(), 1, 5), theme.lineStrong);
     painter.setPen(theme.text2);
-    painter.drawText(QRectF(x - 40, plot.bottom() + 5, 80, metrics.height() + 4), int(Qt::AlignHCenter | Qt::AlignVCenter),
-                     QString::number(tick));
+    painter.drawText(QRectF(x - 40, plot.bottom() + 5, 80, metrics.height() + 4),
+                     int(Qt::AlignHCenter | Qt::AlignVCenter), QString::number(tick));
   }
   painter.setPen(theme.text2);
-  painter.drawText(QRectF(plot.left() - 40, plot.bottom() + 7 + metrics.height(), plot.width() + 80, metrics.height() + 4),
-                   int(Qt::AlignHCenter | Qt::AlignVCenter),
-                   count_from_one ? QStringLiteral("slots, sorted by ESL (rank)") : QStringLiteral("slots, sorted by ESL"));
+  painter.drawText(
+      QRectF(plot.left() - 40, plot.bottom() + 7 + metrics.height(), plot.width() + 80, metrics.height() + 4),
+      int(Qt::AlignHCenter | Qt::AlignVCenter),
+      count_from_one ? QStringLiteral("slots, sorted by ESL (rank)")
+                     : QStringLiteral("slots, sorted by ESL"));
   if (y_title) {
     painter.translate(plot.left() - 57 * theme.base / 12 + 17, plot.center().y());
     painter.rotate(-90);
@@ -247,7 +266,8 @@ void paintCuts(QPainter& painter, const EslPanel& p, const QRectF& plot, const T
 }
 
 // Text with a casing of the surface colour, so that it reads over bars and lines.
-void casedText(QPainter& painter, const QRectF& box, int flags, const QString& text, const QColor& colour, const Theme& theme) {
+void casedText(QPainter& painter, const QRectF& box, int flags, const QString& text, const QColor& colour,
+               const Theme& theme) {
   QRectF used = painter.boundingRect(box, flags, text).adjusted(-3, 0, 3, 0);
   QColor back = theme.surface;
   back.setAlphaF(0.8);
@@ -267,10 +287,11 @@ void paintSlotLabel(QPainter& painter, const EslPanel& p, const QRectF& plot, co
   const double width = metrics.horizontalAdvance(text);
   double tip = bar.top() - 4;
   tip = std::max(tip, plot.top() + metrics.height() + 8);
-  const double left = std::clamp(middle - width / 2, plot.left(), std::max(plot.left(), plot.right() - width));
+  const double left =
+      std::clamp(middle - width / 2, plot.left(), std::max(plot.left(), plot.right() - width));
   painter.setFont(font);
-  casedText(painter, QRectF(left, tip - 8 - metrics.height(), width + 1, metrics.height()), int(Qt::AlignLeft | Qt::AlignVCenter),
-            text, theme.selection, theme);
+  casedText(painter, QRectF(left, tip - 8 - metrics.height(), width + 1, metrics.height()),
+            int(Qt::AlignLeft | Qt::AlignVCenter), text, theme.selection, theme);
   painter.setRenderHint(QPainter::Antialiasing);
   QPainterPath triangle({middle - 3, tip - 5});
   triangle.lineTo(middle + 3, tip - 5);
@@ -288,8 +309,10 @@ void paintSlotLabel(QPainter& painter, const EslPanel& p, const QRectF& plot, co
 
 }  // namespace
 
-// Reference panels of Raven Fig. 5: every token writes every slot, and the ring of a sliding window of M slots.
-void EslView::paintReference(QPainter& painter, const QRectF& plot, const Theme& theme, bool ring, double scale) const {
+// Reference panels of Raven Fig. 5: every token writes every slot, and the ring of a sliding window of M
+// slots.
+void EslView::paintReference(QPainter& painter, const QRectF& plot, const Theme& theme, bool ring,
+                             double scale) const {
   EslPanel p = panel(false);
   analysis::EslResult reference;
   const int slots = int(result_.esl.size());
@@ -306,13 +329,16 @@ void EslView::paintReference(QPainter& painter, const QRectF& plot, const Theme&
   paintFrame(painter, plot, p, theme, false, false, false);
   paintEslBars(painter, p, plot, theme, 2 * scale);
   painter.setFont(theme.label());
-  const QString text = ring ? QStringLiteral("ring of %1 slots: about T/W = %2 tokens").arg(slots).arg(signedNumber(double(result_.tokens) / std::max(1, slots), 1))
+  const QString text = ring ? QStringLiteral("ring of %1 slots: about T/W = %2 tokens")
+                                  .arg(slots)
+                                  .arg(signedNumber(double(result_.tokens) / std::max(1, slots), 1))
                             : QStringLiteral("every token writes every slot");
-  casedText(painter, QRectF(plot.left(), plot.top() + 3, plot.width() - 6, 18), int(Qt::AlignRight | Qt::AlignVCenter), text,
-            theme.text2, theme);
+  casedText(painter, QRectF(plot.left(), plot.top() + 3, plot.width() - 6, 18),
+            int(Qt::AlignRight | Qt::AlignVCenter), text, theme.text2, theme);
 }
 
-void EslView::paintPlots(QPainter& painter, const QRectF& area, const Theme& theme, bool marks, const FigureOptions& options) const {
+void EslView::paintPlots(QPainter& painter, const QRectF& area, const Theme& theme, bool marks,
+                         const FigureOptions& options) const {
   const Layout layout = layoutFor(area, theme);
   const EslPanel p = panel(marks);
   const QRectF plot = layout.plots[0];
@@ -323,18 +349,21 @@ void EslView::paintPlots(QPainter& painter, const QRectF& area, const Theme& the
   painter.setFont(theme.label());
   QString fit = fitText(result_.fit);
   if (references_ || QFontMetricsF(theme.label()).horizontalAdvance(fit) > plot.width() - 12) {
-    fit = QStringLiteral("λ = %1    R² = %2").arg(std::isfinite(result_.fit.lambda) ? signedNumber(result_.fit.lambda, 1) : QStringLiteral("∞"),
-                                                  std::isnan(result_.fit.r2) ? QStringLiteral("–") : signedNumber(result_.fit.r2, 3));
+    fit = QStringLiteral("λ = %1    R² = %2")
+              .arg(std::isfinite(result_.fit.lambda) ? signedNumber(result_.fit.lambda, 1)
+                                                     : QStringLiteral("∞"),
+                   std::isnan(result_.fit.r2) ? QStringLiteral("–") : signedNumber(result_.fit.r2, 3));
     if (!result_.fit.valid) fit.clear();
   }
   if (!fit.isEmpty())
-    casedText(painter, QRectF(plot.left(), plot.top() + 3, plot.width() - 6, 18), int(Qt::AlignRight | Qt::AlignVCenter), fit,
-              theme.fit, theme);
+    casedText(painter, QRectF(plot.left(), plot.top() + 3, plot.width() - 6, 18),
+              int(Qt::AlignRight | Qt::AlignVCenter), fit, theme.fit, theme);
   if (marks && p.selected_slot >= 0) paintSlotLabel(painter, p, plot, theme, p.selected_slot);
   if (marks && p.hover_slot >= 0 && p.hover_slot < p.slots()) {
     const auto found = std::find(result_.order.begin(), result_.order.end(), p.hover_slot);
     if (found != result_.order.end()) {
-      const double width = plot.width() / p.slots(), left = plot.left() + double(found - result_.order.begin()) * width;
+      const double width = plot.width() / p.slots(),
+                   left = plot.left() + double(found - result_.order.begin()) * width;
       painter.setRenderHint(QPainter::Antialiasing);
       painter.setBrush(Qt::NoBrush);
       painter.setPen(QPen(theme.hover, 1.5));
@@ -348,10 +377,12 @@ void EslView::paintPlots(QPainter& painter, const QRectF& area, const Theme& the
   painter.setFont(theme.semibold());
   painter.setPen(theme.text);
   const int base = options.countFromOne ? 1 : 0;
-  const QStringList titles{QStringLiteral("Layer %1, head %2").arg(head_->layer + base).arg(head_->head + base),
-                           QStringLiteral("SSM (theory)"), QStringLiteral("SWA, window %1 (theory)").arg(p.slots())};
+  const QStringList titles{
+      QStringLiteral("Layer %1, head %2").arg(head_->layer + base).arg(head_->head + base),
+      QStringLiteral("SSM (theory)"), QStringLiteral("SWA, window %1 (theory)").arg(p.slots())};
   for (int i = 0; i < 3; ++i)
-    painter.drawText(QRectF(layout.plots[i].left(), layout.plots[i].top() - layout.title - 2, layout.plots[i].width(), layout.title),
+    painter.drawText(QRectF(layout.plots[i].left(), layout.plots[i].top() - layout.title - 2,
+                            layout.plots[i].width(), layout.title),
                      int(Qt::AlignHCenter | Qt::AlignVCenter), titles[i]);
 }
 
@@ -359,7 +390,8 @@ void EslView::paintContent(QPainter& painter, const QSizeF& size, const Theme& t
   paintPlots(painter, QRectF(QPointF(0, 0), size), theme, true, {});
 }
 
-void EslView::paintFigure(QPainter& painter, const QRectF& area, const Theme& theme, const FigureOptions& options) {
+void EslView::paintFigure(QPainter& painter, const QRectF& area, const Theme& theme,
+                          const FigureOptions& options) {
   painter.save();
   painter.fillRect(area, theme.surface);
   if (!emptyText().isEmpty()) {
@@ -372,7 +404,8 @@ void EslView::paintFigure(QPainter& painter, const QRectF& area, const Theme& th
   QRectF rest = area;
   if (options.caption) {
     QString extra = by_class_ ? QStringLiteral("threshold %1").arg(strength(run_->allocation.threshold))
-                              : QStringLiteral("regimes cut at %1 and %2 of the range").arg(signedNumber(cuts_.low, 2), signedNumber(cuts_.high, 2));
+                              : QStringLiteral("regimes cut at %1 and %2 of the range")
+                                    .arg(signedNumber(cuts_.low, 2), signedNumber(cuts_.high, 2));
     rest = paintCaption(painter, area, captionText(*run_, head_.get(), extra, options), theme);
   }
   const double bar = 28 * theme.base / 12;
@@ -399,22 +432,32 @@ QString EslView::csv() const {
   }
   facts.push_back({QStringLiteral("slots_used"), QString::number(result_.used)});
   QString text = factLines(facts);
-  text += QStringLiteral("rank,slot,esl,esl_normalised,selected,regime,slot_class,fit,ssm_theory,swa_theory\n");
+  text +=
+      QStringLiteral("rank,slot,esl,esl_normalised,selected,regime,slot_class,fit,ssm_theory,swa_theory\n");
   const int slots = int(result_.esl.size());
   const EslPanel p = panel(false);
   for (int at = 0; at < slots; ++at) {
     const auto slot = size_t(result_.order[size_t(at)]);
     const bool written = result_.esl[slot] > 0;
-    const double fit = result_.fit.valid && written
-                           ? (std::isfinite(result_.fit.lambda) ? result_.fit.c * std::exp(-at / result_.fit.lambda) : result_.fit.c)
-                           : std::nan("");
+    const double fit =
+        result_.fit.valid && written
+            ? (std::isfinite(result_.fit.lambda) ? result_.fit.c * std::exp(-at / result_.fit.lambda)
+                                                 : result_.fit.c)
+            : std::nan("");
     const double tokens = double(std::max<int64_t>(1, result_.tokens));
     text += QStringLiteral("%1,%2,%3,%4,%5,%6,%7,%8,%9,%10\n")
-                .arg(at).arg(slot).arg(result_.esl[slot]).arg(csvNumber(p.normalised(int(slot))))
+                .arg(at)
+                .arg(slot)
+                .arg(result_.esl[slot])
+                .arg(csvNumber(p.normalised(int(slot))))
                 .arg(slot < result_.selected.size() ? QString::number(result_.selected[slot]) : QString())
                 .arg(regimeName(result_.regime[slot]))
-                .arg(slot < head_->allocation.slot_class.size() ? slotClassName(head_->allocation.slot_class[slot]) : QString())
-                .arg(csvNumber(fit)).arg(1).arg(csvNumber(analysis::ring_esl(result_.tokens, slots, at) / tokens));
+                .arg(slot < head_->allocation.slot_class.size()
+                         ? slotClassName(head_->allocation.slot_class[slot])
+                         : QString())
+                .arg(csvNumber(fit))
+                .arg(1)
+                .arg(csvNumber(analysis::ring_esl(result_.tokens, slots, at) / tokens));
   }
   return text;
 }
@@ -433,27 +476,37 @@ int EslView::cutAt(const QPointF& position) const {
   const QRectF plot = layoutFor(QRectF(QPointF(0, 0), contentRect().size()), Theme::current()).plots[0];
   if (position.x() < plot.left() || position.x() > plot.right()) return 0;
   const EslPanel p = panel(false);
-  const double low = std::abs(position.y() - eslY(p, plot, result_.cut_low)), high = std::abs(position.y() - eslY(p, plot, result_.cut_high));
+  const double low = std::abs(position.y() - eslY(p, plot, result_.cut_low)),
+               high = std::abs(position.y() - eslY(p, plot, result_.cut_high));
   if (result_.cut_high > 0 && high <= 4 && high <= low) return 2;
   return result_.cut_low > 0 && low <= 4 ? 1 : 0;
 }
 
 QString EslView::tipAt(const QPointF& position) const {
   if (cutAt(position) != 0)
-    return tipText(QStringLiteral("Cut between regimes"), {{QStringLiteral("low"), signedNumber(result_.cut_low, 3)}, {QStringLiteral("high"), signedNumber(result_.cut_high, 3)}},
-                   QStringLiteral("Drag to move it. Regimes: thirds of the range of normalised ESL by default."), Theme::current());
+    return tipText(
+        QStringLiteral("Cut between regimes"),
+        {{QStringLiteral("low"), signedNumber(result_.cut_low, 3)},
+         {QStringLiteral("high"), signedNumber(result_.cut_high, 3)}},
+        QStringLiteral("Drag to move it. Regimes: thirds of the range of normalised ESL by default."),
+        Theme::current());
   const int slot = slotUnder(position);
   if (slot < 0) return {};
   const auto at = size_t(slot);
   QVector<std::pair<QString, QString>> rows;
-  rows.push_back({QStringLiteral("ESL"), QStringLiteral("%1 of %2 tokens").arg(count(result_.esl[at]), count(result_.tokens))});
-  rows.push_back({QStringLiteral("normalised"), share(result_.tokens ? double(result_.esl[at]) / double(result_.tokens) : 0)});
+  rows.push_back({QStringLiteral("ESL"),
+                  QStringLiteral("%1 of %2 tokens").arg(count(result_.esl[at]), count(result_.tokens))});
+  rows.push_back({QStringLiteral("normalised"),
+                  share(result_.tokens ? double(result_.esl[at]) / double(result_.tokens) : 0)});
   if (at < result_.selected.size() && result_.selected[at] != result_.esl[at])
-    rows.push_back({QStringLiteral("counts differ"), QStringLiteral("%1 by weight, %2 selected").arg(count(result_.esl[at]), count(result_.selected[at]))});
+    rows.push_back(
+        {QStringLiteral("counts differ"), QStringLiteral("%1 by weight, %2 selected")
+                                              .arg(count(result_.esl[at]), count(result_.selected[at]))});
   rows.push_back({QStringLiteral("regime"), regimeName(result_.regime[at])});
   if (at < head_->allocation.slot_class.size())
     rows.push_back({QStringLiteral("slot class"), slotClassName(head_->allocation.slot_class[at])});
-  return tipText(QStringLiteral("Slot %1").arg(slot), rows, QStringLiteral("ESL = #{t : r[t,i] ≠ 0}, Raven Def. 4"), Theme::current());
+  return tipText(QStringLiteral("Slot %1").arg(slot), rows,
+                 QStringLiteral("ESL = #{t : r[t,i] ≠ 0}, Raven Def. 4"), Theme::current());
 }
 
 void EslView::hoverMoved() { update(); }
@@ -461,7 +514,9 @@ void EslView::hoverMoved() { update(); }
 bool EslView::event(QEvent* event) {
   if (event->type() == QEvent::ShortcutOverride) {
     const int key = static_cast<QKeyEvent*>(event)->key();
-    if (static_cast<QKeyEvent*>(event)->modifiers() <= Qt::ShiftModifier && (key == Qt::Key_Up || key == Qt::Key_Down)) event->accept();
+    if (static_cast<QKeyEvent*>(event)->modifiers() <= Qt::ShiftModifier &&
+        (key == Qt::Key_Up || key == Qt::Key_Down))
+      event->accept();
   }
   return PaintedView::event(event);
 }
@@ -486,7 +541,8 @@ void EslView::mouseMoveEvent(QMouseEvent* event) {
     if (dragged_cut_ == 1) cuts.low = std::min(share_of_range, cuts.high);
     if (dragged_cut_ == 2) cuts.high = std::max(share_of_range, cuts.low);
     setCuts(cuts);
-    Q_EMIT statusText(QStringLiteral("cuts at %1 and %2 of the range").arg(signedNumber(cuts.low, 3), signedNumber(cuts.high, 3)));
+    Q_EMIT statusText(QStringLiteral("cuts at %1 and %2 of the range")
+                          .arg(signedNumber(cuts.low, 3), signedNumber(cuts.high, 3)));
     return;
   }
   setCursor(cutAt(position) != 0 ? Qt::SplitVCursor : Qt::ArrowCursor);
@@ -494,7 +550,9 @@ void EslView::mouseMoveEvent(QMouseEvent* event) {
   selection_->setHover(slot, -1);
   if (slot >= 0)
     Q_EMIT statusText(QStringLiteral("slot %1   ESL %2 of %3 tokens   %4")
-                          .arg(slot).arg(count(result_.esl[size_t(slot)]), count(result_.tokens), regimeName(result_.regime[size_t(slot)])));
+                          .arg(slot)
+                          .arg(count(result_.esl[size_t(slot)]), count(result_.tokens),
+                               regimeName(result_.regime[size_t(slot)])));
   else
     Q_EMIT statusText({});
 }

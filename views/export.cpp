@@ -22,9 +22,15 @@ namespace {
 
 std::string utf8(const QString& s) { return s.toStdString(); }
 
-[[noreturn]] void fail(const QString& file, const QString& item, const QString& found, const QString& expected, const QString& advice,
+[[noreturn]] void fail(const QString& file, const QString& item, const QString& found,
+                       const QString& expected, const QString& advice,
                        Error::Kind kind = Error::Kind::input) {
-  throw Error({.file = utf8(file), .item = utf8(item), .found = utf8(found), .expected = utf8(expected), .advice = utf8(advice)}, kind);
+  throw Error({.file = utf8(file),
+               .item = utf8(item),
+               .found = utf8(found),
+               .expected = utf8(expected),
+               .advice = utf8(advice)},
+              kind);
 }
 
 Theme figureTheme(const ExportOptions& options) {
@@ -43,7 +49,8 @@ Theme figureTheme(const ExportOptions& options) {
 QSizeF figureSize(const Figure& figure, const ExportOptions& options) {
   const QSizeF size = options.size.isEmpty() ? figure.size : options.size;
   if (!(size.width() >= 16 && size.height() >= 16 && size.width() <= 1e6 && size.height() <= 1e6))
-    fail({}, QStringLiteral("size"), QStringLiteral("%1 x %2").arg(size.width()).arg(size.height()), QStringLiteral("16 to 1 000 000 logical pixels each way"),
+    fail({}, QStringLiteral("size"), QStringLiteral("%1 x %2").arg(size.width()).arg(size.height()),
+         QStringLiteral("16 to 1 000 000 logical pixels each way"),
          QStringLiteral("Give a width and a height at 96 dpi."), Error::Kind::usage);
   return size;
 }
@@ -64,16 +71,19 @@ void paint(QPainter& painter, const Figure& figure, const QSizeF& size, const Ex
   figure.paint(painter, QRectF(QPointF(0, 0), size), theme, figure_options);
 }
 
-// Draws into a picture of any size: the raster engine draws nothing beyond 32,767 device pixels, so larger pictures are drawn
-// tile by tile, each with its own small coordinates, straight into the one picture's memory.
-void paintTiles(QImage& image, const Figure& figure, const QSizeF& size, double scale_x, double scale_y, const ExportOptions& options) {
+// Draws into a picture of any size: the raster engine draws nothing beyond 32,767 device pixels, so larger
+// pictures are drawn tile by tile, each with its own small coordinates, straight into the one picture's
+// memory.
+void paintTiles(QImage& image, const Figure& figure, const QSizeF& size, double scale_x, double scale_y,
+                const ExportOptions& options) {
   constexpr int kTile = 8192;
   const Theme theme = figureTheme(options);
   image.fill(theme.surface);
   for (int y = 0; y < image.height(); y += kTile)
     for (int x = 0; x < image.width(); x += kTile) {
       const int w = std::min(kTile, image.width() - x), h = std::min(kTile, image.height() - y);
-      QImage tile(image.bits() + qsizetype(y) * image.bytesPerLine() + qsizetype(x) * 4, w, h, image.bytesPerLine(), image.format());
+      QImage tile(image.bits() + qsizetype(y) * image.bytesPerLine() + qsizetype(x) * 4, w, h,
+                  image.bytesPerLine(), image.format());
       QCPPainter painter(&tile);
       painter.setMode(QCPPainter::pmNoCaching);
       painter.translate(-x, -y);
@@ -86,18 +96,22 @@ void paintTiles(QImage& image, const Figure& figure, const QSizeF& size, double 
 
 void commit(QSaveFile& file, const QString& path) {
   if (!file.commit())
-    fail(path, QStringLiteral("figure"), file.errorString(), QStringLiteral("a file that can be written"), QStringLiteral("Choose another folder or free some space."));
+    fail(path, QStringLiteral("figure"), file.errorString(), QStringLiteral("a file that can be written"),
+         QStringLiteral("Choose another folder or free some space."));
 }
 
 void open(QSaveFile& file, const QString& path) {
-  // Unbuffered: a buffer that a full disk takes half of is flushed without an error (Qt 6.4), and the stump would be kept.
+  // Unbuffered: a buffer that a full disk takes half of is flushed without an error (Qt 6.4), and the stump
+  // would be kept.
   if (!file.open(QIODevice::WriteOnly | QIODevice::Unbuffered))
-    fail(path, QStringLiteral("figure"), file.errorString(), QStringLiteral("a folder that can be written to"), QStringLiteral("Choose another folder."));
+    fail(path, QStringLiteral("figure"), file.errorString(),
+         QStringLiteral("a folder that can be written to"), QStringLiteral("Choose another folder."));
 }
 
 void writeAll(QSaveFile& file, const QByteArray& data, const QString& path) {
   if (file.write(data) != data.size())
-    fail(path, QStringLiteral("figure"), file.errorString(), QStringLiteral("%1 bytes written").arg(data.size()), QStringLiteral("Free some space."));
+    fail(path, QStringLiteral("figure"), file.errorString(),
+         QStringLiteral("%1 bytes written").arg(data.size()), QStringLiteral("Free some space."));
 }
 
 void writePng(const Figure& figure, const QString& path, const ExportOptions& options) {
@@ -105,8 +119,10 @@ void writePng(const Figure& figure, const QString& path, const ExportOptions& op
   const QSizeF size = figureSize(figure, options);
   QImage image(pixels, QImage::Format_RGB32);
   if (image.isNull())
-    fail(path, QStringLiteral("picture"), QStringLiteral("not enough memory for %1 x %2 pixels").arg(pixels.width()).arg(pixels.height()),
-         QStringLiteral("%1 MB").arg(qint64(pixels.width()) * pixels.height() / 250'000), QStringLiteral("Lower the resolution, or write PDF or SVG."));
+    fail(path, QStringLiteral("picture"),
+         QStringLiteral("not enough memory for %1 x %2 pixels").arg(pixels.width()).arg(pixels.height()),
+         QStringLiteral("%1 MB").arg(qint64(pixels.width()) * pixels.height() / 250'000),
+         QStringLiteral("Lower the resolution, or write PDF or SVG."));
   paintTiles(image, figure, size, pixels.width() / size.width(), pixels.height() / size.height(), options);
   image.setDotsPerMeterX(int(std::lround(options.dpi / 0.0254)));
   image.setDotsPerMeterY(int(std::lround(options.dpi / 0.0254)));
@@ -117,7 +133,8 @@ void writePng(const Figure& figure, const QString& path, const ExportOptions& op
   if (!figure.title.isEmpty()) writer.setText(QStringLiteral("Title"), figure.title);
   if (!figure.facts.isEmpty()) writer.setText(QStringLiteral("Description"), describe(figure.facts));
   if (!writer.write(image))
-    fail(path, QStringLiteral("picture"), writer.errorString(), QStringLiteral("a PNG file"), QStringLiteral("Free some space or choose another folder."));
+    fail(path, QStringLiteral("picture"), writer.errorString(), QStringLiteral("a PNG file"),
+         QStringLiteral("Free some space or choose another folder."));
   commit(file, path);
 }
 
@@ -128,8 +145,9 @@ QByteArray pdfText(const QString& text) {
   return out + ">";
 }
 
-// Adds /Subject, /Keywords and /Producer-independent facts to a finished PDF by an incremental update (ISO 32000-1, 7.5.6): the
-// writer of Qt 6.4 sets title and creator only. Leaves the data as they are when they do not look as expected.
+// Adds /Subject, /Keywords and /Producer-independent facts to a finished PDF by an incremental update (ISO
+// 32000-1, 7.5.6): the writer of Qt 6.4 sets title and creator only. Leaves the data as they are when they do
+// not look as expected.
 QByteArray withSubject(QByteArray pdf, const Figure& figure) {
   const auto start = pdf.lastIndexOf("startxref");
   const auto trailer = pdf.lastIndexOf("trailer");
@@ -138,18 +156,22 @@ QByteArray withSubject(QByteArray pdf, const Figure& figure) {
   const QByteArray dictionary = pdf.mid(trailer, start - trailer);
   const auto number = [&](const QByteArray& key) {
     const auto at = dictionary.indexOf(key);
-    return at < 0 ? -1 : dictionary.mid(at + key.size()).trimmed().split(' ').value(0).split('\n').value(0).toInt();
+    return at < 0
+               ? -1
+               : dictionary.mid(at + key.size()).trimmed().split(' ').value(0).split('\n').value(0).toInt();
   };
   const int size = number("/Size"), root = number("/Root"), info = number("/Info");
   if (size <= 0 || root <= 0 || info <= 0 || previous <= 0) return pdf;
   if (!pdf.endsWith('\n')) pdf += '\n';
   const auto at = pdf.size();
-  pdf += QByteArray::number(info) + " 0 obj\n<<\n/Title " + pdfText(figure.title) + "\n/Subject " + pdfText(describe(figure.facts)) +
-         "\n/Creator " + pdfText(QStringLiteral("Slotscope")) + "\n/Producer " + pdfText(QStringLiteral("Qt ") + QString::fromLatin1(qVersion())) + "\n>>\nendobj\n";
+  pdf += QByteArray::number(info) + " 0 obj\n<<\n/Title " + pdfText(figure.title) + "\n/Subject " +
+         pdfText(describe(figure.facts)) + "\n/Creator " + pdfText(QStringLiteral("Slotscope")) +
+         "\n/Producer " + pdfText(QStringLiteral("Qt ") + QString::fromLatin1(qVersion())) + "\n>>\nendobj\n";
   const auto table = pdf.size();
-  pdf += "xref\n" + QByteArray::number(info) + " 1\n" + QByteArray::number(at).rightJustified(10, '0') + " 00000 n \ntrailer\n<<\n/Size " +
-         QByteArray::number(size) + "\n/Root " + QByteArray::number(root) + " 0 R\n/Info " + QByteArray::number(info) + " 0 R\n/Prev " +
-         QByteArray::number(previous) + "\n>>\nstartxref\n" + QByteArray::number(table) + "\n%%EOF\n";
+  pdf += "xref\n" + QByteArray::number(info) + " 1\n" + QByteArray::number(at).rightJustified(10, '0') +
+         " 00000 n \ntrailer\n<<\n/Size " + QByteArray::number(size) + "\n/Root " + QByteArray::number(root) +
+         " 0 R\n/Info " + QByteArray::number(info) + " 0 R\n/Prev " + QByteArray::number(previous) +
+         "\n>>\nstartxref\n" + QByteArray::number(table) + "\n%%EOF\n";
   return pdf;
 }
 
@@ -161,12 +183,14 @@ void writePdf(const Figure& figure, const QString& path, const ExportOptions& op
     QPdfWriter writer(&buffer);
     writer.setTitle(figure.title);
     writer.setCreator(QStringLiteral("Slotscope"));
-    writer.setPageSize(QPageSize(size * 0.75, QPageSize::Point, {}, QPageSize::ExactMatch));  // 96 dpi to points
+    writer.setPageSize(
+        QPageSize(size * 0.75, QPageSize::Point, {}, QPageSize::ExactMatch));  // 96 dpi to points
     writer.setPageMargins(QMarginsF(0, 0, 0, 0));
     writer.setResolution(96 * 10);
     QCPPainter painter;
     if (!painter.begin(&writer))
-      fail(path, QStringLiteral("figure"), QStringLiteral("no PDF page"), QStringLiteral("%1 x %2 points").arg(size.width() * 0.75).arg(size.height() * 0.75),
+      fail(path, QStringLiteral("figure"), QStringLiteral("no PDF page"),
+           QStringLiteral("%1 x %2 points").arg(size.width() * 0.75).arg(size.height() * 0.75),
            QStringLiteral("Choose a smaller size."));
     painter.setMode(QCPPainter::pmVectorized);
     painter.setMode(QCPPainter::pmNoCaching);
@@ -214,18 +238,23 @@ void writeCsv(const Figure& figure, const QString& path) {
 
 void refuseExisting(const QString& path, const ExportOptions& options) {
   if (!options.force && QFileInfo::exists(path))
-    fail(path, QStringLiteral("figure"), QStringLiteral("the file exists"), QStringLiteral("a new name"), QStringLiteral("Choose another name, or force to replace it."));
-  if (QFileInfo(path).isDir()) fail(path, QStringLiteral("figure"), QStringLiteral("a folder"), QStringLiteral("a file name"), QStringLiteral("Add a file name."));
+    fail(path, QStringLiteral("figure"), QStringLiteral("the file exists"), QStringLiteral("a new name"),
+         QStringLiteral("Choose another name, or force to replace it."));
+  if (QFileInfo(path).isDir())
+    fail(path, QStringLiteral("figure"), QStringLiteral("a folder"), QStringLiteral("a file name"),
+         QStringLiteral("Add a file name."));
   const QFileInfo folder(QFileInfo(path).absolutePath());
   if (!folder.isDir())
-    fail(path, QStringLiteral("folder"), folder.filePath() + QStringLiteral(" does not exist"), QStringLiteral("an existing folder"), QStringLiteral("Create it or choose another one."));
+    fail(path, QStringLiteral("folder"), folder.filePath() + QStringLiteral(" does not exist"),
+         QStringLiteral("an existing folder"), QStringLiteral("Create it or choose another one."));
 }
 
 }  // namespace
 
 Figure figureOf(View& view) {
   Figure figure;
-  figure.paint = [&view](QPainter& painter, const QRectF& area, const Theme& theme, const FigureOptions& options) { view.paintFigure(painter, area, theme, options); };
+  figure.paint = [&view](QPainter& painter, const QRectF& area, const Theme& theme,
+                         const FigureOptions& options) { view.paintFigure(painter, area, theme, options); };
   figure.size = view.figureSize();
   figure.kind = view.figureKind();
   figure.csv = view.csv();
@@ -235,7 +264,8 @@ Figure figureOf(View& view) {
     parts << run->model_name;
     if (hasInfo(*run)) parts << QString::fromStdString(run->info().name);
   }
-  if (const auto head = view.headData()) parts << QStringLiteral("layer %1 head %2").arg(head->layer).arg(head->head);
+  if (const auto head = view.headData())
+    parts << QStringLiteral("layer %1 head %2").arg(head->layer).arg(head->head);
   figure.title = parts.join(QStringLiteral(" · "));
   return figure;
 }
@@ -243,21 +273,29 @@ Figure figureOf(View& view) {
 QSize pngSize(const Figure& figure, const ExportOptions& options) {
   const QSizeF size = figureSize(figure, options);
   if (!(options.dpi >= 10 && options.dpi <= 10'000))
-    fail({}, QStringLiteral("dpi"), QString::number(options.dpi), QStringLiteral("10 to 10 000"), QStringLiteral("Journals ask for 300 or 600."), Error::Kind::usage);
-  const double width = std::round(size.width() * options.dpi / 96), height = std::round(size.height() * options.dpi / 96);
+    fail({}, QStringLiteral("dpi"), QString::number(options.dpi), QStringLiteral("10 to 10 000"),
+         QStringLiteral("Journals ask for 300 or 600."), Error::Kind::usage);
+  const double width = std::round(size.width() * options.dpi / 96),
+               height = std::round(size.height() * options.dpi / 96);
   if (width > kLargestPngSide || height > kLargestPngSide || width * height > double(kLargestPngPixels))
-    fail({}, QStringLiteral("picture"), QStringLiteral("%1 x %2 pixels").arg(width, 0, 'f', 0).arg(height, 0, 'f', 0),
-         QStringLiteral("at most %1 pixels each way and %2 million in all").arg(kLargestPngSide).arg(kLargestPngPixels / 1'000'000),
+    fail({}, QStringLiteral("picture"),
+         QStringLiteral("%1 x %2 pixels").arg(width, 0, 'f', 0).arg(height, 0, 'f', 0),
+         QStringLiteral("at most %1 pixels each way and %2 million in all")
+             .arg(kLargestPngSide)
+             .arg(kLargestPngPixels / 1'000'000),
          QStringLiteral("Lower the resolution or the size, or write PDF or SVG."), Error::Kind::usage);
   return {std::max(1, int(width)), std::max(1, int(height))};
 }
 
 QStringList exportFigure(const Figure& figure, const QString& path, const ExportOptions& options) {
   const QString suffix = QFileInfo(path).suffix().toLower();
-  static const QStringList known{QStringLiteral("png"), QStringLiteral("svg"), QStringLiteral("pdf"), QStringLiteral("csv")};
+  static const QStringList known{QStringLiteral("png"), QStringLiteral("svg"), QStringLiteral("pdf"),
+                                 QStringLiteral("csv")};
   if (!known.contains(suffix))
-    fail(path, QStringLiteral("format"), suffix.isEmpty() ? QStringLiteral("no suffix") : QStringLiteral("'.%1'").arg(suffix), QStringLiteral(".png, .svg, .pdf or .csv"),
-         QStringLiteral("Give the file one of these suffixes."), Error::Kind::usage);
+    fail(path, QStringLiteral("format"),
+         suffix.isEmpty() ? QStringLiteral("no suffix") : QStringLiteral("'.%1'").arg(suffix),
+         QStringLiteral(".png, .svg, .pdf or .csv"), QStringLiteral("Give the file one of these suffixes."),
+         Error::Kind::usage);
   const QFileInfo info(path);
   const QString beside = info.dir().filePath(info.completeBaseName() + QStringLiteral(".csv"));
   const bool with_csv = suffix != QLatin1String("csv") && options.csv && !figure.csv.isEmpty();
@@ -267,7 +305,8 @@ QStringList exportFigure(const Figure& figure, const QString& path, const Export
   figureSize(figure, options);
   if (suffix == QLatin1String("png")) pngSize(figure, options);
   if (suffix == QLatin1String("csv") && figure.csv.isEmpty())
-    fail(path, QStringLiteral("figure"), QStringLiteral("no data"), QStringLiteral("a figure with data"), QStringLiteral("Open a run first."));
+    fail(path, QStringLiteral("figure"), QStringLiteral("no data"), QStringLiteral("a figure with data"),
+         QStringLiteral("Open a run first."));
 
   if (suffix == QLatin1String("png")) writePng(figure, path, options);
   if (suffix == QLatin1String("svg")) writeSvg(figure, path, options);
@@ -281,7 +320,9 @@ QStringList exportFigure(const Figure& figure, const QString& path, const Export
   return written;
 }
 
-QStringList exportFigure(View& view, const QString& path, const ExportOptions& options) { return exportFigure(figureOf(view), path, options); }
+QStringList exportFigure(View& view, const QString& path, const ExportOptions& options) {
+  return exportFigure(figureOf(view), path, options);
+}
 
 QImage renderFigure(const Figure& figure, const ExportOptions& options, const QSize& pixels) {
   const QSizeF size = figureSize(figure, options);

@@ -49,7 +49,8 @@ class FigureDialog::Preview : public QWidget {
     painter.fillRect(rect(), theme.window);
     if (image_.isNull()) return;
     const QSizeF shown = QSizeF(image_.size()) / image_.devicePixelRatio();
-    const QRectF box(std::round((width() - shown.width()) / 2), std::round((height() - shown.height()) / 2), shown.width(), shown.height());
+    const QRectF box(std::round((width() - shown.width()) / 2), std::round((height() - shown.height()) / 2),
+                     shown.width(), shown.height());
     painter.drawImage(box.topLeft(), image_);
     painter.setPen(QPen(theme.line, 1));
     painter.drawRect(box.adjusted(-0.5, -0.5, 0.5, 0.5));
@@ -77,7 +78,8 @@ class FigureDialog::Preview : public QWidget {
   QImage image_;
 };
 
-FigureDialog::FigureDialog(QVector<std::pair<QString, View*>> views, View* current, QWidget* parent) : QDialog(parent), views_(std::move(views)) {
+FigureDialog::FigureDialog(QVector<std::pair<QString, View*>> views, View* current, QWidget* parent)
+    : QDialog(parent), views_(std::move(views)) {
   setWindowTitle(QStringLiteral("Figure"));
   resize(980, 600);
   folder_ = QDir::currentPath();
@@ -261,19 +263,26 @@ void FigureDialog::updatePreview() {
     if (v->headData()) name << QStringLiteral("L%1H%2").arg(v->headData()->layer).arg(v->headData()->head);
     QString plain = name.join(QLatin1Char('-'));
     for (QChar& c : plain)
-      if (!c.isLetterOrNumber() && c != QLatin1Char('-') && c != QLatin1Char('_') && c != QLatin1Char('.')) c = QLatin1Char('_');
+      if (!c.isLetterOrNumber() && c != QLatin1Char('-') && c != QLatin1Char('_') && c != QLatin1Char('.'))
+        c = QLatin1Char('_');
     file_->setText(QDir::toNativeSeparators(QDir(folder_).filePath(plain + QLatin1Char('.') + suffix)));
   } else if (!file_->text().isEmpty()) {
     const QFileInfo info(path());
-    if (info.suffix() != suffix && QStringList{QStringLiteral("png"), QStringLiteral("svg"), QStringLiteral("pdf"), QStringLiteral("csv")}.contains(info.suffix().toLower()))
-      file_->setText(QDir::toNativeSeparators(info.dir().filePath(info.completeBaseName() + QLatin1Char('.') + suffix)));
+    if (info.suffix() != suffix && QStringList{QStringLiteral("png"), QStringLiteral("svg"),
+                                               QStringLiteral("pdf"), QStringLiteral("csv")}
+                                       .contains(info.suffix().toLower()))
+      file_->setText(
+          QDir::toNativeSeparators(info.dir().filePath(info.completeBaseName() + QLatin1Char('.') + suffix)));
   }
   if (v) {
     const auto o = options();
-    QString text = QStringLiteral("%1 × %2 mm").arg(o.size.width() * 25.4 / 96, 0, 'f', 1).arg(o.size.height() * 25.4 / 96, 0, 'f', 1);
+    QString text = QStringLiteral("%1 × %2 mm")
+                       .arg(o.size.width() * 25.4 / 96, 0, 'f', 1)
+                       .arg(o.size.height() * 25.4 / 96, 0, 'f', 1);
     try {
       const QSize pixels = pngSize(figureOf(*v), o);
-      if (suffix == QLatin1String("png")) text += QStringLiteral(", %1 × %2 pixels").arg(count(pixels.width()), count(pixels.height()));
+      if (suffix == QLatin1String("png"))
+        text += QStringLiteral(", %1 × %2 pixels").arg(count(pixels.width()), count(pixels.height()));
     } catch (const Error& e) {
       if (suffix == QLatin1String("png")) showError(QString::fromStdString(e.what()));
     }
@@ -284,11 +293,13 @@ void FigureDialog::updatePreview() {
 
 void FigureDialog::chooseFile() {
   const QString suffix = format_->currentData().toString();
-  const QString chosen = QFileDialog::getSaveFileName(this, QStringLiteral("Save figure"), path(), QStringLiteral("%1 (*.%2)").arg(suffix.toUpper(), suffix), nullptr,
-                                                      QFileDialog::DontConfirmOverwrite);
+  const QString chosen = QFileDialog::getSaveFileName(
+      this, QStringLiteral("Save figure"), path(), QStringLiteral("%1 (*.%2)").arg(suffix.toUpper(), suffix),
+      nullptr, QFileDialog::DontConfirmOverwrite);
   if (chosen.isEmpty()) return;
   own_name_ = true;
-  file_->setText(QDir::toNativeSeparators(QFileInfo(chosen).suffix().isEmpty() ? chosen + QLatin1Char('.') + suffix : chosen));
+  file_->setText(QDir::toNativeSeparators(
+      QFileInfo(chosen).suffix().isEmpty() ? chosen + QLatin1Char('.') + suffix : chosen));
 }
 
 void FigureDialog::showError(const QString& text) {
@@ -304,9 +315,12 @@ void FigureDialog::save() {
   const QString beside = info.dir().filePath(info.completeBaseName() + QStringLiteral(".csv"));
   QStringList existing;
   if (info.exists()) existing << info.fileName();
-  if (chosen.csv && info.suffix() != QLatin1String("csv") && QFileInfo::exists(beside)) existing << QFileInfo(beside).fileName();
+  if (chosen.csv && info.suffix() != QLatin1String("csv") && QFileInfo::exists(beside))
+    existing << QFileInfo(beside).fileName();
   if (!existing.isEmpty()) {
-    QMessageBox box(QMessageBox::Question, QStringLiteral("Replace the file?"), QStringLiteral("%1 exists already.").arg(existing.join(QStringLiteral(" and "))), QMessageBox::NoButton, this);
+    QMessageBox box(QMessageBox::Question, QStringLiteral("Replace the file?"),
+                    QStringLiteral("%1 exists already.").arg(existing.join(QStringLiteral(" and "))),
+                    QMessageBox::NoButton, this);
     auto* replace = box.addButton(QStringLiteral("Replace"), QMessageBox::AcceptRole);
     box.addButton(QStringLiteral("Keep"), QMessageBox::RejectRole);
     box.exec();

@@ -19,7 +19,8 @@ namespace slotscope::views {
 class FigureDialog : public QDialog {
   Q_OBJECT
  public:
-  // `views` are offered by their title; the pair's first is the name shown ("Heatmap · L3·H0"). They must outlive the dialog.
+  // `views` are offered by their title; the pair's first is the name shown ("Heatmap · L3·H0"). They must
+  // outlive the dialog.
   FigureDialog(QVector<std::pair<QString, View*>> views, View* current, QWidget* parent = nullptr);
 
   ExportOptions options() const;

@@ -14,7 +14,8 @@ void sortRows(std::vector<Row>& rows, RowOrder order) {
   // What came after the reference has nothing left to compare: it goes last when sorted by what is left.
   std::stable_sort(rows.begin(), rows.end(), [&](const Row& a, const Row& b) {
     if (order == RowOrder::Strength) return a.strength > b.strength;
-    if (order == RowOrder::Left) return (std::isnan(a.left) ? -1 : a.left) > (std::isnan(b.left) ? -1 : b.left);
+    if (order == RowOrder::Left)
+      return (std::isnan(a.left) ? -1 : a.left) > (std::isnan(b.left) ? -1 : b.left);
     return false;  // already by position
   });
 }
@@ -43,7 +44,8 @@ SlotFacts slotFacts(const analysis::HeadData& head, int slot, int64_t reference,
     row.token = w.token[e];
     row.strength = strengths ? w.strength[e] : kUnknown;
     row.after = row.token > reference;
-    row.left = row.after || !w.has_gates ? kUnknown : std::exp(w.log_keep_between(slot, row.token, reference));
+    row.left =
+        row.after || !w.has_gates ? kUnknown : std::exp(w.log_keep_between(slot, row.token, reference));
     facts.writers.push_back(row);
   }
   sortRows(facts.writers, order);
@@ -71,7 +73,8 @@ TokenFacts tokenFacts(const analysis::HeadData& head, int64_t token, int64_t ref
     line.slot = int(r.index[at]);
     line.strength = strengths ? r.strength[at] : kUnknown;
     line.after = token > reference;
-    line.left = line.after || !w.has_gates ? kUnknown : std::exp(w.log_keep_between(line.slot, token, reference));
+    line.left =
+        line.after || !w.has_gates ? kUnknown : std::exp(w.log_keep_between(line.slot, token, reference));
     facts.slots.push_back(line);
   }
   sortRows(facts.slots, order);
@@ -99,7 +102,8 @@ TokenFacts tokenFacts(const analysis::HeadData& head, int64_t token, int64_t ref
     }
     facts.readers.push_back(best);
   }
-  std::stable_sort(facts.readers.begin(), facts.readers.end(), [](const auto& a, const auto& b) { return a.weight > b.weight; });
+  std::stable_sort(facts.readers.begin(), facts.readers.end(),
+                   [](const auto& a, const auto& b) { return a.weight > b.weight; });
   return facts;
 }
 

@@ -1,4 +1,5 @@
-// The numbers of the inspector, computed from one head; no widgets, so that tests can compare them with the analysis.
+// The numbers of the inspector, computed from one head; no widgets, so that tests can compare them with the
+// analysis.
 #pragma once
 
 #include <QString>
@@ -12,8 +13,9 @@ namespace slotscope::views {
 struct WriterRow {
   int64_t token = 0;
   double strength = 0;  // s
-  double left = 0;      // share of the write left at the reference: exp(sum of later f); NaN: after it, or gates unknown
-  bool after = false;   // written after the reference
+  double left =
+      0;  // share of the write left at the reference: exp(sum of later f); NaN: after it, or gates unknown
+  bool after = false;  // written after the reference
 };
 struct SlotRow {
   int slot = 0;
@@ -22,8 +24,8 @@ struct SlotRow {
 };
 struct ReaderRow {
   int64_t token = 0;
-  int head = 0;          // query head with the largest value
-  double weight = 0;     // A[t,j]
+  int head = 0;       // query head with the largest value
+  double weight = 0;  // A[t,j]
 };
 
 enum class RowOrder { Strength, Left, Position };
@@ -32,18 +34,18 @@ struct SlotFacts {
   int slot = 0;
   analysis::SlotClass kind = analysis::SlotClass::empty;
   int64_t writes = 0, tokens = 0;
-  double tokens_held = 0;        // at the reference; NaN when gates are unknown
-  double specialisation = 0;     // NaN when undefined
-  std::optional<double> read;    // largest p over the group's query heads at the reference; unset: not captured
+  double tokens_held = 0;      // at the reference; NaN when gates are unknown
+  double specialisation = 0;   // NaN when undefined
+  std::optional<double> read;  // largest p over the group's query heads at the reference; unset: not captured
   std::vector<WriterRow> writers;
 };
 struct TokenFacts {
   int64_t token = 0;
-  double survival = 0;               // at the reference; NaN when undefined
-  std::optional<double> surprisal;   // nats; unset: logits not captured
+  double survival = 0;              // at the reference; NaN when undefined
+  std::optional<double> surprisal;  // nats; unset: logits not captured
   std::vector<SlotRow> slots;
   bool reads_captured = false;
-  std::vector<ReaderRow> readers;    // largest first
+  std::vector<ReaderRow> readers;  // largest first
 };
 
 SlotFacts slotFacts(const analysis::HeadData& head, int slot, int64_t reference, RowOrder order);

@@ -32,26 +32,32 @@ struct InspectorView::Pen {
   double right() const { return width - kRight; }
   int shown() const { return width >= 340 * unit ? 8 : 5; }
 
-  void text(double left, double right_edge, double middle, int align, const QString& s, const QFont& font, const QColor& colour) {
+  void text(double left, double right_edge, double middle, int align, const QString& s, const QFont& font,
+            const QColor& colour) {
     if (!painter) return;
     painter->setFont(font);
     painter->setPen(colour);
-    painter->drawText(QRectF(left, middle - 12, std::max(0.0, right_edge - left), 24), align | int(Qt::AlignVCenter) | int(Qt::TextSingleLine), s);
+    painter->drawText(QRectF(left, middle - 12, std::max(0.0, right_edge - left), 24),
+                      align | int(Qt::AlignVCenter) | int(Qt::TextSingleLine), s);
   }
   // Name at the left, value at the right.
   void fact(const QString& name, const QString& value, bool quiet = false) {
     text(kLeft, right(), y, int(Qt::AlignLeft), name, theme.label(), theme.text2);
-    text(kLeft, right(), y, int(Qt::AlignRight), value, quiet ? theme.label() : theme.ui, quiet ? theme.text3 : theme.text);
+    text(kLeft, right(), y, int(Qt::AlignRight), value, quiet ? theme.label() : theme.ui,
+         quiet ? theme.text3 : theme.text);
     y += kFact * unit;
   }
   // Title of a list with its column heads; `sorted` is drawn stronger.
   void head(const QString& name, const QString& first, const QString& second, RowOrder order, bool sortable) {
     text(kLeft, right(), y, int(Qt::AlignLeft), name, theme.labelSemibold(), theme.text2);
-    text(kLeft, right() - 76 * unit, y, int(Qt::AlignRight), first, theme.micro(), sortable && order == RowOrder::Strength ? theme.text2 : theme.text3);
-    text(kLeft, right(), y, int(Qt::AlignRight), second, theme.micro(), sortable && order == RowOrder::Left ? theme.text2 : theme.text3);
+    text(kLeft, right() - 76 * unit, y, int(Qt::AlignRight), first, theme.micro(),
+         sortable && order == RowOrder::Strength ? theme.text2 : theme.text3);
+    text(kLeft, right(), y, int(Qt::AlignRight), second, theme.micro(),
+         sortable && order == RowOrder::Left ? theme.text2 : theme.text3);
     if (painter) {
       painter->setRenderHint(QPainter::Antialiasing, false);
-      painter->fillRect(QRectF(kLeft - 1, std::round(y + 9 * unit), width - kLeft - kRight + 2, 1), theme.line);
+      painter->fillRect(QRectF(kLeft - 1, std::round(y + 9 * unit), width - kLeft - kRight + 2, 1),
+                        theme.line);
     }
   }
   void bar(double left, double right_edge, double share, const QColor& colour) {
@@ -71,7 +77,9 @@ struct InspectorView::Pen {
     y += kRow * unit;
   }
   void more(Row::Kind kind, qsizetype n, bool all) {
-    text(kLeft + 24 * unit, right(), y, int(Qt::AlignLeft), all ? QStringLiteral("show fewer") : QStringLiteral("%1 more").arg(count(n)), theme.label(), theme.text3);
+    text(kLeft + 24 * unit, right(), y, int(Qt::AlignLeft),
+         all ? QStringLiteral("show fewer") : QStringLiteral("%1 more").arg(count(n)), theme.label(),
+         theme.text3);
     add(kind, n, {});
   }
   // Name of a token in the narrow column at the left.
@@ -82,7 +90,8 @@ struct InspectorView::Pen {
     const QFontMetricsF metrics(font);
     const QString fits = metrics.elidedText(name, Qt::ElideRight, 66 * unit);
     const bool one = metrics.horizontalAdvance(fits) < 20 * unit;
-    text(one ? kLeft : kLeft + 4, one ? kLeft + 20 * unit : right(), y, int(one ? Qt::AlignHCenter : Qt::AlignLeft), fits, font, colour);
+    text(one ? kLeft : kLeft + 4, one ? kLeft + 20 * unit : right(), y,
+         int(one ? Qt::AlignHCenter : Qt::AlignLeft), fits, font, colour);
   }
   // Where the position column begins: after a name longer than one character it moves to the right.
   double afterGlyph(const QString& name) const {
@@ -108,7 +117,9 @@ struct InspectorView::Pen {
   }
 };
 
-InspectorView::InspectorView(SelectionModel* selection, QWidget* parent) : PaintedView(selection, parent) { refreshAccessibility(); }
+InspectorView::InspectorView(SelectionModel* selection, QWidget* parent) : PaintedView(selection, parent) {
+  refreshAccessibility();
+}
 
 void InspectorView::setRun(std::shared_ptr<const RunData> run) {
   all_writers_ = all_slots_ = all_readers_ = false;
@@ -146,20 +157,27 @@ int64_t InspectorView::referenceToken() const {
   const auto& info = run_->info();
   const int64_t last = std::max<int64_t>(0, info.tokens - 1);
   switch (reference_) {
-    case Reference::End: return last;
-    case Reference::SelectedToken: return std::clamp<int64_t>(selection_->current().token, 0, last);
+    case Reference::End:
+      return last;
+    case Reference::SelectedToken:
+      return std::clamp<int64_t>(selection_->current().token, 0, last);
     case Reference::Query:
-    case Reference::EndOfPrompt: break;
+    case Reference::EndOfPrompt:
+      break;
   }
   return std::clamp<int64_t>(analysis::query_token(info), 0, last);
 }
 
 QString InspectorView::referenceName() const {
   switch (reference_) {
-    case Reference::EndOfPrompt: return QStringLiteral("end of prompt");
-    case Reference::End: return QStringLiteral("end");
-    case Reference::SelectedToken: return QStringLiteral("token %1").arg(referenceToken());
-    case Reference::Query: break;
+    case Reference::EndOfPrompt:
+      return QStringLiteral("end of prompt");
+    case Reference::End:
+      return QStringLiteral("end");
+    case Reference::SelectedToken:
+      return QStringLiteral("token %1").arg(referenceToken());
+    case Reference::Query:
+      break;
   }
   return QStringLiteral("query");
 }
@@ -170,10 +188,11 @@ QMenu* InspectorView::choiceMenu() {
   if (menu_) return menu_;
   menu_ = new QMenu(this);
   auto* group = new QActionGroup(menu_);
-  const std::pair<QString, Reference> choices[] = {{QStringLiteral("At the query"), Reference::Query},
-                                                   {QStringLiteral("At the end of the prompt"), Reference::EndOfPrompt},
-                                                   {QStringLiteral("At the end"), Reference::End},
-                                                   {QStringLiteral("At the selected token"), Reference::SelectedToken}};
+  const std::pair<QString, Reference> choices[] = {
+      {QStringLiteral("At the query"), Reference::Query},
+      {QStringLiteral("At the end of the prompt"), Reference::EndOfPrompt},
+      {QStringLiteral("At the end"), Reference::End},
+      {QStringLiteral("At the selected token"), Reference::SelectedToken}};
   for (const auto& [text, reference] : choices) {
     auto* action = menu_->addAction(text, this, [this, reference = reference] { setReference(reference); });
     action->setCheckable(true);
@@ -221,7 +240,10 @@ QString InspectorView::emptyText() const {
   if (valid_ && head_) return {};
   const auto& s = selection_->current();
   const auto* summary = findHead(run_->summary, s.layer, s.head);
-  if (summary && !summary->why.empty()) return QStringLiteral("Layer %1 has no slots to inspect: %2.").arg(s.layer).arg(QString::fromStdString(summary->why));
+  if (summary && !summary->why.empty())
+    return QStringLiteral("Layer %1 has no slots to inspect: %2.")
+        .arg(s.layer)
+        .arg(QString::fromStdString(summary->why));
   return QStringLiteral("No routes are known for layer %1, head %2.").arg(s.layer).arg(s.head);
 }
 
@@ -232,20 +254,33 @@ void InspectorView::slotBlock(Pen& pen) const {
   pen.y += 18 * unit;
   const QString title = QStringLiteral("Slot %1").arg(slot_.slot);
   pen.text(kLeft, right, pen.y, int(Qt::AlignLeft), title, theme.title(), theme.text);
-  pen.badge(kLeft + QFontMetricsF(theme.title()).horizontalAdvance(title) + 11 * unit, pen.y, slotClassName(slot_.kind), theme.roleTextColour(slot_.kind));
+  pen.badge(kLeft + QFontMetricsF(theme.title()).horizontalAdvance(title) + 11 * unit, pen.y,
+            slotClassName(slot_.kind), theme.roleTextColour(slot_.kind));
   pen.y += 25 * unit;
-  pen.fact(QStringLiteral("ESL"), QStringLiteral("%1 of %2 tokens · %3").arg(count(slot_.writes), count(slot_.tokens), share(slot_.tokens ? double(slot_.writes) / double(slot_.tokens) : 0)));
+  const double part = slot_.tokens ? double(slot_.writes) / double(slot_.tokens)
+                                   : 0;  // few writes of many tokens are not "0.0 %"
+  pen.fact(QStringLiteral("ESL"), QStringLiteral("%1 of %2 tokens · %3")
+                                      .arg(count(slot_.writes), count(slot_.tokens),
+                                           share(part, part > 0 && part < 0.0005 ? 3 : 1)));
   pen.fact(QStringLiteral("Tokens held"), signedNumber(slot_.tokens_held, 2));
-  pen.fact(QStringLiteral("Specialisation"), std::isnan(slot_.specialisation) ? QStringLiteral("–") : signedNumber(slot_.specialisation, 2) + QStringLiteral(" retrieval"));
-  pen.fact(QStringLiteral("Read at ") + referenceName(), slot_.read ? QStringLiteral("p = ") + strength(*slot_.read) : QStringLiteral("not captured"), !slot_.read);
+  pen.fact(QStringLiteral("Specialisation"),
+           std::isnan(slot_.specialisation)
+               ? QStringLiteral("–")
+               : signedNumber(slot_.specialisation, 2) + QStringLiteral(" retrieval"));
+  pen.fact(QStringLiteral("Read at ") + referenceName(),
+           slot_.read ? QStringLiteral("p = ") + strength(*slot_.read) : QStringLiteral("not captured"),
+           !slot_.read);
   pen.y += 3 * unit;
-  pen.head(QStringLiteral("Who wrote it"), QStringLiteral("s"), QStringLiteral("left at ") + referenceName(), writers_order_, true);
+  pen.head(QStringLiteral("Who wrote it"), QStringLiteral("s"), QStringLiteral("left at ") + referenceName(),
+           writers_order_, true);
   if (pen.rows) pen.rows->push_back({Row::SortWriters, {kLeft, pen.y - 9, right - kLeft, 18}, 0, {}});
   pen.y += 18.5 * unit;
   const auto total = qsizetype(slot_.writers.size());
-  const auto shown = all_writers_ ? total : std::min<qsizetype>(total, total <= pen.shown() + 1 ? total : pen.shown());
+  const auto shown =
+      all_writers_ ? total : std::min<qsizetype>(total, total <= pen.shown() + 1 ? total : pen.shown());
   if (total == 0) {
-    pen.text(kLeft, right, pen.y, int(Qt::AlignLeft), QStringLiteral("nothing was written"), theme.label(), theme.text3);
+    pen.text(kLeft, right, pen.y, int(Qt::AlignLeft), QStringLiteral("nothing was written"), theme.label(),
+             theme.text3);
     pen.y += kRow * unit;
   }
   for (qsizetype i = 0; i < shown; ++i) {
@@ -254,17 +289,21 @@ void InspectorView::slotBlock(Pen& pen) const {
     if (on) pen.highlight();
     const QString name = tokenName(info, row.token);
     pen.glyph(name, on ? theme.selection : red ? theme.retrieval : theme.text);
-    pen.text(pen.afterGlyph(name), right, pen.y, int(Qt::AlignLeft), count(row.token), theme.label(), theme.text2);
-    pen.text(kLeft, right - 76 * unit, pen.y, int(Qt::AlignRight), strength(row.strength), theme.label(), theme.text);
+    pen.text(pen.afterGlyph(name), right, pen.y, int(Qt::AlignLeft), count(row.token), theme.label(),
+             theme.text2);
+    pen.text(kLeft, right - 76 * unit, pen.y, int(Qt::AlignRight), strength(row.strength), theme.label(),
+             theme.text);
     if (row.after) {
-      pen.text(kLeft, right, pen.y, int(Qt::AlignRight), QStringLiteral("after ") + referenceName(), theme.micro(), theme.text3);
+      pen.text(kLeft, right, pen.y, int(Qt::AlignRight), QStringLiteral("after ") + referenceName(),
+               theme.micro(), theme.text3);
     } else {
       pen.bar(right - 68 * unit, right - 32 * unit, row.left, red ? theme.retrieval : theme.text2);
       pen.text(kLeft, right, pen.y, int(Qt::AlignRight), barShare(row.left), theme.micro(), theme.text2);
     }
     pen.add(Row::Writer, row.token, QString::number(row.strength, 'f', 6));
   }
-  if (total > shown || (all_writers_ && total > pen.shown() + 1)) pen.more(Row::MoreWriters, total - shown, all_writers_);
+  if (total > shown || (all_writers_ && total > pen.shown() + 1))
+    pen.more(Row::MoreWriters, total - shown, all_writers_);
 }
 
 void InspectorView::tokenBlock(Pen& pen) const {
@@ -280,23 +319,35 @@ void InspectorView::tokenBlock(Pen& pen) const {
   fixed.setPixelSize(theme.title().pixelSize());
   double x = kLeft + QFontMetricsF(theme.title()).horizontalAdvance(title) + 12 * unit;
   const QString span = tokenSpan(info, token_.token);
-  const double badge_room = span.isEmpty() ? 0 : QFontMetricsF(theme.labelSemibold()).horizontalAdvance(span) + 30 * unit;
-  const QString name = QFontMetricsF(fixed).elidedText(QStringLiteral("“%1”").arg(tokenName(info, token_.token)), Qt::ElideRight, std::max(20.0, right - x - badge_room));
+  const double badge_room =
+      span.isEmpty() ? 0 : QFontMetricsF(theme.labelSemibold()).horizontalAdvance(span) + 30 * unit;
+  const QString name =
+      QFontMetricsF(fixed).elidedText(QStringLiteral("“%1”").arg(tokenName(info, token_.token)),
+                                      Qt::ElideRight, std::max(20.0, right - x - badge_room));
   pen.text(x, right, pen.y, int(Qt::AlignLeft), name, fixed, theme.text);
   x += QFontMetricsF(fixed).horizontalAdvance(name) + 11 * unit;
-  if (!span.isEmpty()) pen.badge(x, pen.y, span, isRetrieval(info, token_.token) ? theme.retrieval : theme.text2);
+  if (!span.isEmpty())
+    pen.badge(x, pen.y, span, isRetrieval(info, token_.token) ? theme.retrieval : theme.text2);
   pen.y += 25 * unit;
-  pen.fact(QStringLiteral("Still there at ") + referenceName(),
-           token_.token > referenceToken() ? QStringLiteral("after ") + referenceName() : share(token_.survival), token_.token > referenceToken());
-  pen.fact(QStringLiteral("Surprisal"), token_.surprisal ? signedNumber(*token_.surprisal, 2) + QStringLiteral(" nats") : token_.token == 0 ? QStringLiteral("–") : QStringLiteral("not captured"), !token_.surprisal);
+  pen.fact(
+      QStringLiteral("Still there at ") + referenceName(),
+      token_.token > referenceToken() ? QStringLiteral("after ") + referenceName() : share(token_.survival),
+      token_.token > referenceToken());
+  pen.fact(QStringLiteral("Surprisal"),
+           token_.surprisal    ? signedNumber(*token_.surprisal, 2) + QStringLiteral(" nats")
+           : token_.token == 0 ? QStringLiteral("–")
+                               : QStringLiteral("not captured"),
+           !token_.surprisal);
   pen.y += 3 * unit;
-  pen.head(QStringLiteral("Where it went"), QStringLiteral("s"), QStringLiteral("left at ") + referenceName(), slots_order_, true);
+  pen.head(QStringLiteral("Where it went"), QStringLiteral("s"), QStringLiteral("left at ") + referenceName(),
+           slots_order_, true);
   if (pen.rows) pen.rows->push_back({Row::SortSlots, {kLeft, pen.y - 9, right - kLeft, 18}, 0, {}});
   pen.y += 18.5 * unit;
   auto total = qsizetype(token_.slots.size());
   auto shown = all_slots_ ? total : std::min<qsizetype>(total, pen.shown());
   if (total == 0) {
-    pen.text(kLeft, right, pen.y, int(Qt::AlignLeft), QStringLiteral("no routes were captured for this token"), theme.label(), theme.text3);
+    pen.text(kLeft, right, pen.y, int(Qt::AlignLeft),
+             QStringLiteral("no routes were captured for this token"), theme.label(), theme.text3);
     pen.y += kRow * unit;
   }
   for (qsizetype i = 0; i < shown; ++i) {
@@ -304,28 +355,38 @@ void InspectorView::tokenBlock(Pen& pen) const {
     const bool on = pen.marks && row.slot == slot_.slot;
     if (on) pen.highlight();
     if (pen.painter) {
-      const auto kind = size_t(row.slot) < head_->allocation.slot_class.size() ? head_->allocation.slot_class[size_t(row.slot)] : analysis::SlotClass::empty;
+      const auto kind = size_t(row.slot) < head_->allocation.slot_class.size()
+                            ? head_->allocation.slot_class[size_t(row.slot)]
+                            : analysis::SlotClass::empty;
       pen.painter->setRenderHint(QPainter::Antialiasing, false);
-      pen.painter->fillRect(QRectF(std::round(kLeft + 5 * unit), std::round(pen.y - 4.5), 9, 9), theme.roleColour(kind));
+      pen.painter->fillRect(QRectF(std::round(kLeft + 5 * unit), std::round(pen.y - 4.5), 9, 9),
+                            theme.roleColour(kind));
     }
-    pen.text(kLeft + 24 * unit, right, pen.y, int(Qt::AlignLeft), QStringLiteral("slot %1").arg(row.slot), on ? theme.labelSemibold() : theme.label(), on ? theme.selection : theme.text);
-    pen.text(kLeft, right - 76 * unit, pen.y, int(Qt::AlignRight), strength(row.strength), theme.label(), theme.text);
+    pen.text(kLeft + 24 * unit, right, pen.y, int(Qt::AlignLeft), QStringLiteral("slot %1").arg(row.slot),
+             on ? theme.labelSemibold() : theme.label(), on ? theme.selection : theme.text);
+    pen.text(kLeft, right - 76 * unit, pen.y, int(Qt::AlignRight), strength(row.strength), theme.label(),
+             theme.text);
     if (row.after) {
-      pen.text(kLeft, right, pen.y, int(Qt::AlignRight), QStringLiteral("after ") + referenceName(), theme.micro(), theme.text3);
+      pen.text(kLeft, right, pen.y, int(Qt::AlignRight), QStringLiteral("after ") + referenceName(),
+               theme.micro(), theme.text3);
     } else {
       pen.bar(right - 68 * unit, right - 32 * unit, row.left, theme.text2);
       pen.text(kLeft, right, pen.y, int(Qt::AlignRight), barShare(row.left), theme.micro(), theme.text2);
     }
     pen.add(Row::Slot, row.slot, QString::number(row.strength, 'f', 6));
   }
-  if (total > shown || (all_slots_ && total > pen.shown())) pen.more(Row::MoreSlots, total - shown, all_slots_);
+  if (total > shown || (all_slots_ && total > pen.shown()))
+    pen.more(Row::MoreSlots, total - shown, all_slots_);
   pen.y += 3 * unit;
   pen.head(QStringLiteral("Who reads it later"), {}, QStringLiteral("A[t,j]"), RowOrder::Strength, false);
   pen.y += 18.5 * unit;
   total = qsizetype(token_.readers.size());
   shown = all_readers_ ? total : std::min<qsizetype>(total, total <= pen.shown() + 1 ? total : pen.shown());
   if (total == 0) {
-    pen.text(kLeft, right, pen.y, int(Qt::AlignLeft), token_.reads_captured ? QStringLiteral("no later reads were captured") : QStringLiteral("reads were not captured"), theme.label(), theme.text3);
+    pen.text(kLeft, right, pen.y, int(Qt::AlignLeft),
+             token_.reads_captured ? QStringLiteral("no later reads were captured")
+                                   : QStringLiteral("reads were not captured"),
+             theme.label(), theme.text3);
     pen.y += kRow * unit;
   }
   for (qsizetype i = 0; i < shown; ++i) {
@@ -334,15 +395,19 @@ void InspectorView::tokenBlock(Pen& pen) const {
     const QString reader = tokenName(info, row.token);
     pen.glyph(reader, red ? theme.retrieval : theme.text);
     QString where = count(row.token);
-    if (row.token == analysis::query_token(info)) where += QStringLiteral("  query");
-    else if (row.token >= info.prompt_tokens) where += QStringLiteral("  answer");
+    if (row.token == analysis::query_token(info))
+      where += QStringLiteral("  query");
+    else if (row.token >= info.prompt_tokens)
+      where += QStringLiteral("  answer");
     if (head_->read_heads.size() > 1) where += QStringLiteral(" · q%1").arg(row.head);
-    pen.text(pen.afterGlyph(reader), right - 120 * unit, pen.y, int(Qt::AlignLeft), where, theme.label(), theme.text2);
+    pen.text(pen.afterGlyph(reader), right - 120 * unit, pen.y, int(Qt::AlignLeft), where, theme.label(),
+             theme.text2);
     pen.bar(right - 118 * unit, right - 44 * unit, row.weight, red ? theme.retrieval : theme.text2);
     pen.text(kLeft, right, pen.y, int(Qt::AlignRight), strength(row.weight), theme.label(), theme.text);
     pen.add(Row::Reader, row.token, QString::number(row.weight, 'f', 6));
   }
-  if (total > shown || (all_readers_ && total > pen.shown() + 1)) pen.more(Row::MoreReaders, total - shown, all_readers_);
+  if (total > shown || (all_readers_ && total > pen.shown() + 1))
+    pen.more(Row::MoreReaders, total - shown, all_readers_);
 }
 
 // Survival of the token's write in each of its slots over the whole run; the selected slot on top in magenta.
@@ -351,18 +416,23 @@ void InspectorView::curves(Pen& pen, double room) const {
   if (!head_->writes.has_gates || token_.slots.empty() || room < high + 60 * unit) return;
   const auto& theme = pen.theme;
   pen.y += 9 * unit;
-  pen.text(kLeft, pen.right(), pen.y, int(Qt::AlignLeft), QStringLiteral("Left over time"), theme.labelSemibold(), theme.text2);
-  const QRectF plot(kLeft + 38 * unit, std::round(pen.y + 13 * unit), std::max(20.0, pen.right() - 4 - kLeft - 38 * unit), high);
+  pen.text(kLeft, pen.right(), pen.y, int(Qt::AlignLeft), QStringLiteral("Left over time"),
+           theme.labelSemibold(), theme.text2);
+  const QRectF plot(kLeft + 38 * unit, std::round(pen.y + 13 * unit),
+                    std::max(20.0, pen.right() - 4 - kLeft - 38 * unit), high);
   pen.y = plot.bottom() + 20 * unit;
   if (!pen.painter) return;
   auto& painter = *pen.painter;
   const int64_t tokens = run_->info().tokens;
-  const auto x_of = [&](double t) { return plot.left() + (t + 0.5) / double(std::max<int64_t>(1, tokens)) * plot.width(); };
+  const auto x_of = [&](double t) {
+    return plot.left() + (t + 0.5) / double(std::max<int64_t>(1, tokens)) * plot.width();
+  };
   const auto y_of = [&](double share_left) { return plot.bottom() - share_left * plot.height(); };
   painter.setRenderHint(QPainter::Antialiasing, false);
   for (const double tick : {0.0, 0.5, 1.0}) {
     painter.fillRect(QRectF(plot.left(), std::round(y_of(tick)), plot.width(), 1), theme.line);
-    pen.text(kLeft - 10, plot.left() - 6, y_of(tick), int(Qt::AlignRight), QString::number(int(100 * tick)) + QLatin1Char('%'), theme.micro(), theme.text2);
+    pen.text(kLeft - 10, plot.left() - 6, y_of(tick), int(Qt::AlignRight),
+             QString::number(int(100 * tick)) + QLatin1Char('%'), theme.micro(), theme.text2);
   }
   const double reference_x = std::round(x_of(double(referenceToken())));
   QPen dashed(theme.text2, 1);
@@ -398,15 +468,19 @@ void InspectorView::curves(Pen& pen, double room) const {
   if (chosen) curve(slot_.slot, QPen(theme.selection, 2));
   const double token_x = x_of(double(token_.token));
   const QString name = QString::number(token_.token);
-  pen.text(token_x - 40, token_x + 40, plot.bottom() + 9 * unit, int(Qt::AlignHCenter), name, theme.micro(), pen.marks ? theme.selection : theme.text2);
+  pen.text(token_x - 40, token_x + 40, plot.bottom() + 9 * unit, int(Qt::AlignHCenter), name, theme.micro(),
+           pen.marks ? theme.selection : theme.text2);
   const QFontMetricsF metrics(theme.micro());
   const double wide = metrics.horizontalAdvance(referenceName());
   const double label_left = std::min(reference_x - wide / 2, plot.right() - wide);
-  if (reference_ != Reference::SelectedToken && label_left > token_x + metrics.horizontalAdvance(name) / 2 + 6)
-    pen.text(label_left, label_left + wide + 4, plot.bottom() + 9 * unit, int(Qt::AlignLeft), referenceName(), theme.micro(), theme.text2);
+  if (reference_ != Reference::SelectedToken &&
+      label_left > token_x + metrics.horizontalAdvance(name) / 2 + 6)
+    pen.text(label_left, label_left + wide + 4, plot.bottom() + 9 * unit, int(Qt::AlignLeft), referenceName(),
+             theme.micro(), theme.text2);
 }
 
-double InspectorView::layout(QPainter* painter, double width, double room, const Theme& theme, bool marks, QVector<Row>* rows) const {
+double InspectorView::layout(QPainter* painter, double width, double room, const Theme& theme, bool marks,
+                             QVector<Row>* rows) const {
   Pen pen{painter, theme, width, 0, theme.base / 12, marks, rows};
   slotBlock(pen);
   pen.y += (18 - kRow) * pen.unit;  // the divider lies 18 below the last row's middle
@@ -415,7 +489,9 @@ double InspectorView::layout(QPainter* painter, double width, double room, const
   return pen.y;
 }
 
-double InspectorView::contentHeight(double width) const { return layout(nullptr, width, 0, Theme::current(), true, nullptr); }
+double InspectorView::contentHeight(double width) const {
+  return layout(nullptr, width, 0, Theme::current(), true, nullptr);
+}
 
 const QVector<InspectorView::Row>& InspectorView::rows() const {
   const double width = contentRect().width();
@@ -437,7 +513,8 @@ void InspectorView::paintContent(QPainter& painter, const QSizeF& size, const Th
   }
 }
 
-void InspectorView::paintFigure(QPainter& painter, const QRectF& area, const Theme& theme, const FigureOptions& options) {
+void InspectorView::paintFigure(QPainter& painter, const QRectF& area, const Theme& theme,
+                                const FigureOptions& options) {
   painter.save();
   painter.fillRect(area, theme.surface);
   const QString why = emptyText();
@@ -449,7 +526,10 @@ void InspectorView::paintFigure(QPainter& painter, const QRectF& area, const The
     return;
   }
   QRectF rest = area;
-  if (options.caption) rest = paintCaption(painter, area, captionText(*run_, head_.get(), QStringLiteral("at ") + referenceName(), options), theme);
+  if (options.caption)
+    rest = paintCaption(painter, area,
+                        captionText(*run_, head_.get(), QStringLiteral("at ") + referenceName(), options),
+                        theme);
   painter.setClipRect(rest, Qt::IntersectClip);
   painter.translate(rest.topLeft());
   layout(&painter, rest.width(), rest.height(), theme, options.selection, nullptr);
@@ -473,30 +553,50 @@ QString InspectorView::csv() const {
   facts.push_back({QStringLiteral("token"), QString::number(token_.token)});
   facts.push_back({QStringLiteral("survival"), csvNumber(token_.survival)});
   if (token_.surprisal) facts.push_back({QStringLiteral("surprisal_nats"), csvNumber(*token_.surprisal)});
-  QString text = factLines(facts) + QStringLiteral("list,token,text,slot,write_strength,left,read_attribution\n");
+  QString text =
+      factLines(facts) + QStringLiteral("list,token,text,slot,write_strength,left,read_attribution\n");
   for (const auto& r : slot_.writers)
-    text += QStringLiteral("writer,%1,%2,%3,%4,%5,\n").arg(QString::number(r.token), csvField(tokenName(info, r.token)), QString::number(slot_.slot), csvNumber(r.strength), csvNumber(r.left));
+    text += QStringLiteral("writer,%1,%2,%3,%4,%5,\n")
+                .arg(QString::number(r.token), csvField(tokenName(info, r.token)),
+                     QString::number(slot_.slot), csvNumber(r.strength), csvNumber(r.left));
   for (const auto& r : token_.slots)
-    text += QStringLiteral("slot,%1,%2,%3,%4,%5,\n").arg(QString::number(token_.token), csvField(tokenName(info, token_.token)), QString::number(r.slot), csvNumber(r.strength), csvNumber(r.left));
+    text += QStringLiteral("slot,%1,%2,%3,%4,%5,\n")
+                .arg(QString::number(token_.token), csvField(tokenName(info, token_.token)),
+                     QString::number(r.slot), csvNumber(r.strength), csvNumber(r.left));
   for (const auto& r : token_.readers)
-    text += QStringLiteral("reader,%1,%2,,,,%3\n").arg(QString::number(r.token), csvField(tokenName(info, r.token)), csvNumber(r.weight));
+    text += QStringLiteral("reader,%1,%2,,,,%3\n")
+                .arg(QString::number(r.token), csvField(tokenName(info, r.token)), csvNumber(r.weight));
   return text;
 }
 
 QString InspectorView::accessibleText() const {
   if (!emptyText().isEmpty()) return QStringLiteral("Inspector, ") + emptyText();
   QString text = QStringLiteral("Inspector, slot %1 %2, ESL %3 of %4, token %5 %6, still there at %7 %8")
-                     .arg(slot_.slot).arg(slotClassName(slot_.kind)).arg(slot_.writes).arg(slot_.tokens).arg(token_.token)
+                     .arg(slot_.slot)
+                     .arg(slotClassName(slot_.kind))
+                     .arg(slot_.writes)
+                     .arg(slot_.tokens)
+                     .arg(token_.token)
                      .arg(tokenName(run_->info(), token_.token), referenceName(), share(token_.survival));
   if (current_row_ >= 0 && current_row_ < rows().size()) {
     const auto& row = rows()[current_row_];
     switch (row.kind) {
-      case Row::Writer: text += QStringLiteral("; row: written by token %1, strength %2").arg(row.value).arg(row.text); break;
-      case Row::Slot: text += QStringLiteral("; row: went to slot %1, strength %2").arg(row.value).arg(row.text); break;
-      case Row::Reader: text += QStringLiteral("; row: read by token %1, weight %2").arg(row.value).arg(row.text); break;
+      case Row::Writer:
+        text += QStringLiteral("; row: written by token %1, strength %2").arg(row.value).arg(row.text);
+        break;
+      case Row::Slot:
+        text += QStringLiteral("; row: went to slot %1, strength %2").arg(row.value).arg(row.text);
+        break;
+      case Row::Reader:
+        text += QStringLiteral("; row: read by token %1, weight %2").arg(row.value).arg(row.text);
+        break;
       case Row::SortWriters:
-      case Row::SortSlots: text += QStringLiteral("; row: sort order"); break;
-      default: text += QStringLiteral("; row: more"); break;
+      case Row::SortSlots:
+        text += QStringLiteral("; row: sort order");
+        break;
+      default:
+        text += QStringLiteral("; row: more");
+        break;
     }
   }
   return text;
@@ -513,15 +613,28 @@ QString InspectorView::tipAt(const QPointF& position) const {
   const auto& theme = Theme::current();
   if (!row) return {};
   switch (row->kind) {
-    case Row::Writer: return tipText(QStringLiteral("Token %1 “%2”").arg(count(row->value), tokenName(run_->info(), row->value)), {{QStringLiteral("write strength s"), row->text}},
-                                     QStringLiteral("s = 1 − exp(a·r), Raven section 3; left = exp(Σ a·r) over later tokens"), theme);
-    case Row::Slot: return tipText(QStringLiteral("Slot %1").arg(row->value), {{QStringLiteral("write strength s"), row->text}},
-                                   QStringLiteral("s = 1 − exp(a·r), Raven section 3; left = exp(Σ a·r) over later tokens"), theme);
-    case Row::Reader: return tipText(QStringLiteral("Token %1 “%2”").arg(count(row->value), tokenName(run_->info(), row->value)), {{QStringLiteral("read attribution"), row->text}},
-                                     QStringLiteral("A[t,j] = Σᵢ p·s·exp(Σ a·r) (ours)"), theme);
+    case Row::Writer:
+      return tipText(
+          QStringLiteral("Token %1 “%2”").arg(count(row->value), tokenName(run_->info(), row->value)),
+          {{QStringLiteral("write strength s"), row->text}},
+          QStringLiteral("s = 1 − exp(a·r), Raven section 3; left = exp(Σ a·r) over later tokens"), theme);
+    case Row::Slot:
+      return tipText(
+          QStringLiteral("Slot %1").arg(row->value), {{QStringLiteral("write strength s"), row->text}},
+          QStringLiteral("s = 1 − exp(a·r), Raven section 3; left = exp(Σ a·r) over later tokens"), theme);
+    case Row::Reader:
+      return tipText(
+          QStringLiteral("Token %1 “%2”").arg(count(row->value), tokenName(run_->info(), row->value)),
+          {{QStringLiteral("read attribution"), row->text}},
+          QStringLiteral("A[t,j] = Σᵢ p·s·exp(Σ a·r) (ours)"), theme);
     case Row::SortWriters:
-    case Row::SortSlots: return tipText(QStringLiteral("Sort"), {}, QStringLiteral("Click the name for position, s for strength, the right head for what is left."), theme);
-    default: return {};
+    case Row::SortSlots:
+      return tipText(
+          QStringLiteral("Sort"), {},
+          QStringLiteral("Click the name for position, s for strength, the right head for what is left."),
+          theme);
+    default:
+      return {};
   }
 }
 
@@ -544,20 +657,38 @@ void InspectorView::contentChanged() {
 void InspectorView::activate(const Row& row) {
   switch (row.kind) {
     case Row::Writer:
-    case Row::Reader: selection_->request({.token = row.value}); break;
-    case Row::Slot: selection_->request({.slot = int(row.value)}); break;
-    case Row::MoreWriters: all_writers_ = !all_writers_; contentChanged(); break;
-    case Row::MoreSlots: all_slots_ = !all_slots_; contentChanged(); break;
-    case Row::MoreReaders: all_readers_ = !all_readers_; contentChanged(); break;
-    case Row::SortWriters: setWritersOrder(RowOrder(row.value)); break;
-    case Row::SortSlots: setSlotsOrder(RowOrder(row.value)); break;
+    case Row::Reader:
+      selection_->request({.token = row.value});
+      break;
+    case Row::Slot:
+      selection_->request({.slot = int(row.value)});
+      break;
+    case Row::MoreWriters:
+      all_writers_ = !all_writers_;
+      contentChanged();
+      break;
+    case Row::MoreSlots:
+      all_slots_ = !all_slots_;
+      contentChanged();
+      break;
+    case Row::MoreReaders:
+      all_readers_ = !all_readers_;
+      contentChanged();
+      break;
+    case Row::SortWriters:
+      setWritersOrder(RowOrder(row.value));
+      break;
+    case Row::SortSlots:
+      setSlotsOrder(RowOrder(row.value));
+      break;
   }
 }
 
 bool InspectorView::event(QEvent* event) {
   if (event->type() == QEvent::ShortcutOverride) {
     const int key = static_cast<QKeyEvent*>(event)->key();
-    if (key == Qt::Key_Up || key == Qt::Key_Down || key == Qt::Key_Return || key == Qt::Key_Enter) event->accept();
+    if (key == Qt::Key_Up || key == Qt::Key_Down || key == Qt::Key_Return || key == Qt::Key_Enter)
+      event->accept();
   }
   return PaintedView::event(event);
 }
@@ -570,7 +701,9 @@ void InspectorView::mousePressEvent(QMouseEvent* event) {
   if (row.kind == Row::SortWriters || row.kind == Row::SortSlots) {
     // Three heads in one line: name = position, s = strength, the right one = left.
     const double right = contentRect().width() - kRight, unit = Theme::current().base / 12;
-    row.value = int(position.x() > right - 74 * unit ? RowOrder::Left : position.x() > right - 110 * unit ? RowOrder::Strength : RowOrder::Position);
+    row.value = int(position.x() > right - 74 * unit    ? RowOrder::Left
+                    : position.x() > right - 110 * unit ? RowOrder::Strength
+                                                        : RowOrder::Position);
   }
   activate(row);
 }
@@ -594,8 +727,12 @@ void InspectorView::keyPressEvent(QKeyEvent* event) {
   const auto n = int(rows().size());
   if (n == 0) return PaintedView::keyPressEvent(event);
   switch (event->key()) {
-    case Qt::Key_Up: current_row_ = std::max(0, current_row_ - 1); break;
-    case Qt::Key_Down: current_row_ = std::min(n - 1, current_row_ + 1); break;
+    case Qt::Key_Up:
+      current_row_ = std::max(0, current_row_ - 1);
+      break;
+    case Qt::Key_Down:
+      current_row_ = std::min(n - 1, current_row_ + 1);
+      break;
     case Qt::Key_Return:
     case Qt::Key_Enter: {
       if (current_row_ < 0 || current_row_ >= n) return PaintedView::keyPressEvent(event);
@@ -607,9 +744,11 @@ void InspectorView::keyPressEvent(QKeyEvent* event) {
       current_row_ = std::min(keep, int(rows().size()) - 1);
       break;
     }
-    default: return PaintedView::keyPressEvent(event);
+    default:
+      return PaintedView::keyPressEvent(event);
   }
-  if (current_row_ >= 0 && current_row_ < rows().size()) ensureVisible(rows()[current_row_].area.top(), rows()[current_row_].area.bottom());
+  if (current_row_ >= 0 && current_row_ < rows().size())
+    ensureVisible(rows()[current_row_].area.top(), rows()[current_row_].area.bottom());
   refreshAccessibility();
   update();
   event->accept();

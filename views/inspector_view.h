@@ -24,7 +24,7 @@ class InspectorView : public PaintedView {
 
   void setReference(Reference reference);
   int64_t referenceToken() const;
-  QString choiceText() const;   // "at query", for the title bar
+  QString choiceText() const;  // "at query", for the title bar
   QMenu* choiceMenu();
   void setWritersOrder(RowOrder order);
   void setSlotsOrder(RowOrder order);
@@ -33,8 +33,8 @@ class InspectorView : public PaintedView {
   struct Row {
     enum Kind { Writer, Slot, Reader, MoreWriters, MoreSlots, MoreReaders, SortWriters, SortSlots } kind;
     QRectF area;
-    int64_t value = 0;     // token or slot; for sort rows the RowOrder
-    QString text;          // what "copy value" copies
+    int64_t value = 0;  // token or slot; for sort rows the RowOrder
+    QString text;       // what "copy value" copies
   };
   const QVector<Row>& rows() const;
 

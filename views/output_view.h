@@ -21,9 +21,9 @@ class OutputView : public PaintedView {
   void setTokenNames(std::function<QString(int32_t)> names);
 
   struct Step {
-    int64_t position = 0;     // token position that was chosen
+    int64_t position = 0;  // token position that was chosen
     QString chosen;
-    double p = 0;             // NaN when not among the captured candidates
+    double p = 0;                                // NaN when not among the captured candidates
     QVector<std::pair<QString, double>> others;  // other candidates with p, best first
   };
   QVector<Step> steps() const;

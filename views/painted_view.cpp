@@ -19,17 +19,19 @@ namespace slotscope::views {
 namespace {
 constexpr int kScrollWidth = 8;
 constexpr double kMark = 10, kLineMark = 20, kMarkGap = 5, kItemGap = 17;
-}
+}  // namespace
 
 double legendWidth(const QVector<LegendItem>& items, const Theme& theme) {
   const QFontMetricsF metrics(theme.label());
   double width = 0;
   for (const auto& item : items)
-    width += (item.mark == LegendItem::Line ? kLineMark : kMark) + kMarkGap + metrics.horizontalAdvance(item.text) + kItemGap;
+    width += (item.mark == LegendItem::Line ? kLineMark : kMark) + kMarkGap +
+             metrics.horizontalAdvance(item.text) + kItemGap;
   return std::max(0.0, width - kItemGap);
 }
 
-double paintLegend(QPainter& painter, double left, double middle, const QVector<LegendItem>& items, const Theme& theme) {
+double paintLegend(QPainter& painter, double left, double middle, const QVector<LegendItem>& items,
+                   const Theme& theme) {
   painter.save();
   painter.setFont(theme.label());
   const QFontMetricsF metrics(theme.label());
@@ -50,7 +52,8 @@ double paintLegend(QPainter& painter, double left, double middle, const QVector<
     }
     painter.setPen(theme.text);
     const double width = metrics.horizontalAdvance(item.text);
-    painter.drawText(QRectF(left, middle - 10, width + 2, 20), int(Qt::AlignLeft | Qt::AlignVCenter), item.text);
+    painter.drawText(QRectF(left, middle - 10, width + 2, 20), int(Qt::AlignLeft | Qt::AlignVCenter),
+                     item.text);
     left += width + kItemGap;
   }
   painter.restore();
@@ -68,7 +71,8 @@ QString tipText(const QString& title, const QVector<std::pair<QString, QString>>
     html += QStringLiteral("</table>");
   }
   if (!source.isEmpty())
-    html += QStringLiteral("<hr/><span style='color:%1'>%2</span>").arg(theme.text3.name(), source.toHtmlEscaped());
+    html += QStringLiteral("<hr/><span style='color:%1'>%2</span>")
+                .arg(theme.text3.name(), source.toHtmlEscaped());
   return html + QStringLiteral("</div>");
 }
 
@@ -99,7 +103,8 @@ void paintVerdict(QPainter& painter, const QPointF& middle, bool good, const QCo
   painter.setPen(QPen(colour, 2, Qt::SolidLine, Qt::RoundCap, Qt::RoundJoin));
   painter.setBrush(Qt::NoBrush);
   if (good) {
-    const QPointF tick[] = {middle + QPointF(-5.5, 0.5), middle + QPointF(-1.5, 4.5), middle + QPointF(5.5, -4.5)};
+    const QPointF tick[] = {middle + QPointF(-5.5, 0.5), middle + QPointF(-1.5, 4.5),
+                            middle + QPointF(5.5, -4.5)};
     painter.drawPolyline(tick, 3);
   } else {
     painter.drawLine(middle + QPointF(-4.5, -4.5), middle + QPointF(4.5, 4.5));
@@ -151,7 +156,8 @@ PaintedView::PaintedView(SelectionModel* selection, QWidget* parent) : View(sele
   moving_->setInterval(33);
   connect(moving_, &QTimer::timeout, this, [this] { update(); });
   if (selection_) {
-    connect(selection_, &SelectionModel::changed, this, [this](const Selection&, int parts) { selectionMoved(parts); });
+    connect(selection_, &SelectionModel::changed, this,
+            [this](const Selection&, int parts) { selectionMoved(parts); });
     connect(selection_, &SelectionModel::hoverChanged, this, [this] { hoverMoved(); });
     connect(selection_, &SelectionModel::brushChanged, this, [this] { update(); });
   }
@@ -196,12 +202,14 @@ QPointF PaintedView::toContent(const QPointF& widget) const {
 // A slim bar over the right padding: content never changes its width because of it.
 void PaintedView::styleScroll() {
   const auto& theme = Theme::current();
-  scroll_->setStyleSheet(QStringLiteral("QScrollBar:vertical { background: transparent; width: 8px; margin: 0; }"
-                                        "QScrollBar::handle:vertical { background: %1; border-radius: 3px; margin: 1px; min-height: 24px; }"
-                                        "QScrollBar::handle:vertical:hover { background: %2; }"
-                                        "QScrollBar::add-line, QScrollBar::sub-line { height: 0; }"
-                                        "QScrollBar::add-page, QScrollBar::sub-page { background: transparent; }")
-                             .arg(theme.line.name(), theme.lineStrong.name()));
+  scroll_->setStyleSheet(
+      QStringLiteral(
+          "QScrollBar:vertical { background: transparent; width: 8px; margin: 0; }"
+          "QScrollBar::handle:vertical { background: %1; border-radius: 3px; margin: 1px; min-height: 24px; }"
+          "QScrollBar::handle:vertical:hover { background: %2; }"
+          "QScrollBar::add-line, QScrollBar::sub-line { height: 0; }"
+          "QScrollBar::add-page, QScrollBar::sub-page { background: transparent; }")
+          .arg(theme.line.name(), theme.lineStrong.name()));
 }
 
 void PaintedView::updateScroll() {
@@ -254,7 +262,8 @@ void PaintedView::keepPicture() {
   picture.fill(Theme::current().surface);
   QPainter painter(&picture);
   painter.translate(0, -scrollOffset());
-  paintContent(painter, {area.width(), std::max(area.height(), contentHeight(area.width()))}, Theme::current());
+  paintContent(painter, {area.width(), std::max(area.height(), contentHeight(area.width()))},
+               Theme::current());
   painter.end();
   last_picture_ = picture;
 }
@@ -304,7 +313,8 @@ void PaintedView::placeChildren() {
     button_->setText(message_button_);
     const QSize size = button_->sizeHint();
     const auto area = contentRect();
-    button_->setGeometry(int(area.center().x() - size.width() / 2.0), int(area.center().y() + 12), size.width(), size.height());
+    button_->setGeometry(int(area.center().x() - size.width() / 2.0), int(area.center().y() + 12),
+                         size.width(), size.height());
   }
 }
 
@@ -312,7 +322,8 @@ bool PaintedView::event(QEvent* event) {
   if (event->type() == QEvent::ToolTip) {
     auto* help = static_cast<QHelpEvent*>(event);
     const bool drawn = message_.isEmpty() && emptyText().isEmpty();
-    const QString tip = drawn && contentRect().contains(help->pos()) ? tipAt(toContent(help->pos())) : QString();
+    const QString tip =
+        drawn && contentRect().contains(help->pos()) ? tipAt(toContent(help->pos())) : QString();
     if (tip.isEmpty())
       QToolTip::hideText();
     else
@@ -363,7 +374,8 @@ void PaintedView::paintEvent(QPaintEvent*) {
   if (fading()) {
     // 2 px moving bar; after a second the stage in words.
     const double share = std::fmod(double(loading_since_.elapsed()) / 1400.0, 1.0), bar = area.width() / 4;
-    painter.fillRect(QRectF(area.left() + share * (area.width() + bar) - bar, area.top(), bar, 2), theme.text2);
+    painter.fillRect(QRectF(area.left() + share * (area.width() + bar) - bar, area.top(), bar, 2),
+                     theme.text2);
     if (loading_since_.elapsed() > 1000 && !loading_stage_.isEmpty()) {
       painter.setFont(theme.label());
       const QFontMetricsF metrics(theme.label());

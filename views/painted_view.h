@@ -1,5 +1,6 @@
-// What the painted views share: the 36 px view bar with legend, scrolling, the states of section 13 of the design (empty, loading,
-// message with one button), tooltips and the keyboard focus ring. A subclass draws its content and answers for its geometry.
+// What the painted views share: the 36 px view bar with legend, scrolling, the states of section 13 of the
+// design (empty, loading, message with one button), tooltips and the keyboard focus ring. A subclass draws
+// its content and answers for its geometry.
 #pragma once
 
 #include <QElapsedTimer>
@@ -24,11 +25,14 @@ struct LegendItem {
   QString brief;  // used where the whole legend does not fit; empty: text
 };
 // Draws items from left to right starting at `left`, centred on `middle`; returns the x after the last one.
-double paintLegend(QPainter& painter, double left, double middle, const QVector<LegendItem>& items, const Theme& theme);
+double paintLegend(QPainter& painter, double left, double middle, const QVector<LegendItem>& items,
+                   const Theme& theme);
 double legendWidth(const QVector<LegendItem>& items, const Theme& theme);
 
-// Rich text of a tooltip: a semibold first line, name/value rows, a rule, then formula and source (design: section 13).
-QString tipText(const QString& title, const QVector<std::pair<QString, QString>>& rows, const QString& source, const Theme& theme);
+// Rich text of a tooltip: a semibold first line, name/value rows, a rule, then formula and source (design:
+// section 13).
+QString tipText(const QString& title, const QVector<std::pair<QString, QString>>& rows, const QString& source,
+                const Theme& theme);
 
 // The summary of one head, or null when this layer has no such head.
 const analysis::HeadSummary* findHead(const analysis::RunSummary& summary, int layer, int head);
@@ -72,15 +76,17 @@ class PaintedView : public View {
  protected:
   static constexpr int kBarHeight = 36;
 
-  QHBoxLayout* viewBar();           // made at the first call
+  QHBoxLayout* viewBar();  // made at the first call
   QLabel* barLabel(const QString& text);
-  // False for views of the whole run: what concerns one head (its message, its absence) leaves them as they are.
+  // False for views of the whole run: what concerns one head (its message, its absence) leaves them as they
+  // are.
   virtual bool needsHead() const { return true; }
   // Why there is nothing to draw; empty when paintContent can draw.
   virtual QString emptyText() const = 0;
   // Draws with the content's top left at (0, 0) and the given size; already scrolled.
   virtual void paintContent(QPainter& painter, const QSizeF& size, const Theme& theme) = 0;
-  // Height that the content wants at this width; more than there is room for gives a scroll bar. 0: fills the room.
+  // Height that the content wants at this width; more than there is room for gives a scroll bar. 0: fills the
+  // room.
   virtual double contentHeight(double width) const;
   // Tooltip and status text at a content position; "" for none.
   virtual QString tipAt(const QPointF& position) const;
@@ -88,7 +94,7 @@ class PaintedView : public View {
   virtual void selectionMoved(int parts);
   virtual void hoverMoved();
   virtual QString accessibleText() const = 0;
-  virtual void contentChanged();     // new run or head: renews scroll range and accessible name, repaints
+  virtual void contentChanged();  // new run or head: renews scroll range and accessible name, repaints
 
   QPointF toContent(const QPointF& widget) const;
   void updateScroll();

@@ -21,7 +21,8 @@ PromptLayout::PromptLayout(const trace::RunInfo& run, const QFont& font) : run_(
       double width = plain ? double(cell.text.size()) * advance : metrics.horizontalAdvance(cell.text);
       // Each token of a joined character keeps a place that can be clicked.
       width = std::max(width, cell.count > 1 ? cell.count * 6.0 : 4.0);
-      const auto flags = uint8_t((cell.newline ? Newline : 0) | (cell.space_before ? Before : 0) | (cell.space_after ? After : 0));
+      const auto flags = uint8_t((cell.newline ? Newline : 0) | (cell.space_before ? Before : 0) |
+                                 (cell.space_after ? After : 0));
       if (run.prompt_tokens > 0 && cell.first == run.prompt_tokens) answer_cell_ = int64_t(cells_.size());
       cells_.push_back({cell.first, float(width), flags});
     }
@@ -79,7 +80,8 @@ QVector<PromptLayout::Placed> PromptLayout::line(double width, bool as_written, 
   QVector<Placed> placed;
   const auto& first = breaks(width, as_written);
   if (index < 0 || size_t(index) >= first.size()) return placed;
-  const int64_t from = first[size_t(index)], to = size_t(index) + 1 < first.size() ? first[size_t(index) + 1] : int64_t(cells_.size());
+  const int64_t from = first[size_t(index)],
+                to = size_t(index) + 1 < first.size() ? first[size_t(index) + 1] : int64_t(cells_.size());
   const int64_t last_token = to < int64_t(cells_.size()) ? cells_[size_t(to)].first : run_->tokens;
   const double room = std::max(20.0, width - 2 * kPad);
   double x = kPad;
@@ -91,7 +93,8 @@ QVector<PromptLayout::Placed> PromptLayout::line(double width, bool as_written, 
     p.divider = i == answer_cell_;
     p.left = x;
     p.width = shown(i, room);
-    if (cells_[size_t(i)].width > p.width) cell.text = QFontMetricsF(font_).elidedText(cell.text, Qt::ElideRight, p.width);
+    if (cells_[size_t(i)].width > p.width)
+      cell.text = QFontMetricsF(font_).elidedText(cell.text, Qt::ElideRight, p.width);
     p.cell = std::move(cell);
     x += p.width;
     placed.push_back(std::move(p));
@@ -102,7 +105,8 @@ QVector<PromptLayout::Placed> PromptLayout::line(double width, bool as_written, 
 
 int64_t PromptLayout::cellOf(int64_t token) const {
   if (token < 0 || token >= run_->tokens || cells_.empty()) return -1;
-  const auto found = std::upper_bound(cells_.begin(), cells_.end(), token, [](int64_t t, const Cell& c) { return t < c.first; });
+  const auto found = std::upper_bound(cells_.begin(), cells_.end(), token,
+                                      [](int64_t t, const Cell& c) { return t < c.first; });
   return found - cells_.begin() - 1;
 }
 
@@ -143,7 +147,8 @@ int64_t PromptLayout::tokenAt(double width, bool as_written, const QPointF& posi
     if (position.x() < x + wide) {
       const int64_t next = i + 1 < int64_t(cells_.size()) ? cells_[size_t(i) + 1].first : run_->tokens;
       const int64_t parts = std::max<int64_t>(1, next - cells_[size_t(i)].first);
-      return cells_[size_t(i)].first + std::clamp<int64_t>(int64_t((position.x() - x) / wide * double(parts)), 0, parts - 1);
+      return cells_[size_t(i)].first +
+             std::clamp<int64_t>(int64_t((position.x() - x) / wide * double(parts)), 0, parts - 1);
     }
     x += wide;
   }

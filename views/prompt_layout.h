@@ -23,12 +23,15 @@ class PromptLayout {
     double left = 0, width = 0;
     bool divider = false;  // the prompt ends before this cell: a bar is drawn left of it
   };
-  double step() const { return step_; }   // height of a line
+  double step() const { return step_; }  // height of a line
   int lines(double width, bool as_written) const;
-  double height(double width, bool as_written) const { return kTop + kBottom + lines(width, as_written) * step_; }
+  double height(double width, bool as_written) const {
+    return kTop + kBottom + lines(width, as_written) * step_;
+  }
   QVector<Placed> line(double width, bool as_written, int index) const;
   int lineOf(double width, bool as_written, int64_t token) const;
-  QRectF rect(double width, bool as_written, int64_t token) const;  // null rectangle when there is no such token
+  QRectF rect(double width, bool as_written,
+              int64_t token) const;  // null rectangle when there is no such token
   int64_t tokenAt(double width, bool as_written, const QPointF& position) const;
 
  private:
@@ -41,7 +44,7 @@ class PromptLayout {
   const std::vector<int64_t>& breaks(double width, bool as_written) const;  // first cell of each line
   int64_t cellOf(int64_t token) const;
   double shown(int64_t cell, double room) const;  // width as drawn: a cell wider than the line is elided
-  double before(int64_t cell) const;  // extra room left of a cell for the divider
+  double before(int64_t cell) const;              // extra room left of a cell for the divider
   const trace::RunInfo* run_;
   QFont font_;
   double step_ = 20;

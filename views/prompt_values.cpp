@@ -11,7 +11,8 @@ std::vector<double> writesIntoSlot(const analysis::HeadData& head, int slot) {
   if (slot < 0 || slot >= w.slots) return values;
   const bool strengths = head.routes.has_strength();
   for (auto e = size_t(w.begin[size_t(slot)]); e < size_t(w.begin[size_t(slot) + 1]); ++e)
-    if (size_t(w.token[e]) < values.size()) values[size_t(w.token[e])] = strengths ? w.strength[e] : w.weight[e];
+    if (size_t(w.token[e]) < values.size())
+      values[size_t(w.token[e])] = strengths ? w.strength[e] : w.weight[e];
   return values;
 }
 
@@ -21,7 +22,8 @@ std::vector<double> totalWrites(const analysis::HeadData& head) {
   const auto& from = r.has_strength() ? r.strength : r.weight;
   for (int64_t row = 0; row < r.rows; ++row)
     for (int k = 0; k < r.top_k; ++k)
-      if (const auto at = size_t(row * r.top_k + k); at < from.size()) values[size_t(r.token_of(row))] += from[at];
+      if (const auto at = size_t(row * r.top_k + k); at < from.size())
+        values[size_t(r.token_of(row))] += from[at];
   return values;
 }
 
@@ -31,7 +33,8 @@ std::vector<double> survivalOfAll(const analysis::HeadData& head, int64_t t) {
   std::vector<double> left(size_t(head.routes.tokens), 0.0), written(left.size(), 0.0);
   for (int slot = 0; slot < w.slots; ++slot) {
     const auto begin = size_t(w.begin[size_t(slot)]), end = size_t(w.begin[size_t(slot) + 1]);
-    const auto last = size_t(std::upper_bound(w.token.begin() + begin, w.token.begin() + end, t) - w.token.begin());
+    const auto last =
+        size_t(std::upper_bound(w.token.begin() + begin, w.token.begin() + end, t) - w.token.begin());
     // Backwards: gate sums of what came later, without differences of large sums.
     double later = 0;
     for (size_t e = last; e-- > begin;) {
@@ -40,7 +43,8 @@ std::vector<double> survivalOfAll(const analysis::HeadData& head, int64_t t) {
       later += w.log_gate[e];
     }
   }
-  for (size_t j = 0; j < left.size(); ++j) left[j] = int64_t(j) <= t && written[j] > 0 ? left[j] / written[j] : std::nan("");
+  for (size_t j = 0; j < left.size(); ++j)
+    left[j] = int64_t(j) <= t && written[j] > 0 ? left[j] / written[j] : std::nan("");
   return left;
 }
 

@@ -30,11 +30,16 @@ int mapIndex(double value, double maximum) {
 
 QString formula(Quantity quantity) {
   switch (quantity) {
-    case Quantity::WritesIntoSlot: return QStringLiteral("write strength s = 1 − exp(a·r), Raven section 3");
-    case Quantity::TotalWrites: return QStringLiteral("Σᵢ s[t,i]; s = 1 − exp(a·r), Raven section 3");
-    case Quantity::LeftAtQuery: return QStringLiteral("left = Σᵢ s·exp(Σ a·r) / Σᵢ s over later tokens up to the query (ours)");
-    case Quantity::ReadBySelected: return QStringLiteral("A[t,j] = Σᵢ p·s·exp(Σ a·r) (ours)");
-    case Quantity::Surprisal: break;
+    case Quantity::WritesIntoSlot:
+      return QStringLiteral("write strength s = 1 − exp(a·r), Raven section 3");
+    case Quantity::TotalWrites:
+      return QStringLiteral("Σᵢ s[t,i]; s = 1 − exp(a·r), Raven section 3");
+    case Quantity::LeftAtQuery:
+      return QStringLiteral("left = Σᵢ s·exp(Σ a·r) / Σᵢ s over later tokens up to the query (ours)");
+    case Quantity::ReadBySelected:
+      return QStringLiteral("A[t,j] = Σᵢ p·s·exp(Σ a·r) (ours)");
+    case Quantity::Surprisal:
+      break;
   }
   return QStringLiteral("−log p(token), nats");
 }
@@ -90,11 +95,16 @@ void PromptView::setAsWritten(bool on) {
 
 QString PromptView::quantityName() const {
   switch (quantity_) {
-    case Quantity::WritesIntoSlot: return QStringLiteral("writes into slot %1").arg(selection_ ? selection_->current().slot : 0);
-    case Quantity::TotalWrites: return QStringLiteral("total writes");
-    case Quantity::LeftAtQuery: return QStringLiteral("left at query");
-    case Quantity::ReadBySelected: return QStringLiteral("read by token %1").arg(selection_ ? selection_->current().token : 0);
-    case Quantity::Surprisal: break;
+    case Quantity::WritesIntoSlot:
+      return QStringLiteral("writes into slot %1").arg(selection_ ? selection_->current().slot : 0);
+    case Quantity::TotalWrites:
+      return QStringLiteral("total writes");
+    case Quantity::LeftAtQuery:
+      return QStringLiteral("left at query");
+    case Quantity::ReadBySelected:
+      return QStringLiteral("read by token %1").arg(selection_ ? selection_->current().token : 0);
+    case Quantity::Surprisal:
+      break;
   }
   return QStringLiteral("surprisal");
 }
@@ -117,7 +127,8 @@ QMenu* PromptView::choiceMenu() {
   add(QStringLiteral("Read by the selected token"), Quantity::ReadBySelected);
   add(QStringLiteral("Surprisal"), Quantity::Surprisal);
   menu_->addSeparator();
-  auto* written = menu_->addAction(QStringLiteral("Line breaks as written"), this, [this] { setAsWritten(!as_written_); });
+  auto* written = menu_->addAction(QStringLiteral("Line breaks as written"), this,
+                                   [this] { setAsWritten(!as_written_); });
   written->setCheckable(true);
   menu_->addAction(QStringLiteral("Find…"), this, &PromptView::openSearch);
   connect(menu_, &QMenu::aboutToShow, this, [this, group, written] {
@@ -137,7 +148,8 @@ void PromptView::rebuildValues() const {
   const auto& info = run_->info();
   if (quantity_ == Quantity::Surprisal) {
     values_ = surprisals_;
-    if (!hasLogits(*run_)) why_ = QStringLiteral("Logits were not captured, so surprisal is known for the answer only.");
+    if (!hasLogits(*run_))
+      why_ = QStringLiteral("Logits were not captured, so surprisal is known for the answer only.");
   } else if (!head_) {
     why_ = QStringLiteral("This head has no routes.");
   } else if (quantity_ == Quantity::WritesIntoSlot) {
@@ -146,10 +158,12 @@ void PromptView::rebuildValues() const {
     values_ = totalWrites(*head_);
   } else if (quantity_ == Quantity::LeftAtQuery) {
     values_ = survivalOfAll(*head_, analysis::query_token(info));
-    if (values_.empty()) why_ = QStringLiteral("Log decay was not captured, so what is left cannot be known.");
+    if (values_.empty())
+      why_ = QStringLiteral("Log decay was not captured, so what is left cannot be known.");
   } else {
     values_ = attributionOf(*head_, selection_->current().token);
-    if (values_.empty()) why_ = QStringLiteral("No reads were captured at token %1.").arg(selection_->current().token);
+    if (values_.empty())
+      why_ = QStringLiteral("No reads were captured at token %1.").arg(selection_->current().token);
   }
   values_.resize(size_t(info.tokens), std::nan(""));
   if (maximum_ == 0)
@@ -176,7 +190,9 @@ const PromptLayout& PromptView::text() const {
 
 double PromptView::contentHeight(double width) const { return text().height(width, as_written_); }
 
-int PromptView::lineCount() const { return emptyText().isEmpty() ? text().lines(contentRect().width(), as_written_) : 0; }
+int PromptView::lineCount() const {
+  return emptyText().isEmpty() ? text().lines(contentRect().width(), as_written_) : 0;
+}
 
 QVector<QRectF> PromptView::tokenRects(int64_t token) const {
   if (!emptyText().isEmpty()) return {};
@@ -190,7 +206,8 @@ int64_t PromptView::tokenAt(const QPointF& content) const {
 
 void PromptView::showToken(int64_t token) {
   const auto rects = tokenRects(token);
-  if (!rects.isEmpty()) ensureVisible(rects[0].top() - PromptLayout::kTop, rects[0].bottom() + PromptLayout::kTop);
+  if (!rects.isEmpty())
+    ensureVisible(rects[0].top() - PromptLayout::kTop, rects[0].bottom() + PromptLayout::kTop);
 }
 
 void PromptView::paintContent(QPainter& painter, const QSizeF&, const Theme& theme) {
@@ -208,21 +225,24 @@ struct Piece {
   bool bold = false, single = false;
 };
 
-void drawPieces(QPainter& painter, const QVector<Piece>& pieces, double top, double step, const Theme& theme) {
+void drawPieces(QPainter& painter, const QVector<Piece>& pieces, double top, double step,
+                const Theme& theme) {
   QFont bold = theme.fixed;
   bold.setBold(true);
   for (const auto& p : pieces) {
     painter.setFont(p.bold ? bold : theme.fixed);
     painter.setPen(p.colour);
-    painter.drawText(QRectF(p.left, top, p.width + 8, step), int((p.single ? Qt::AlignHCenter : Qt::AlignLeft) | Qt::AlignVCenter) | Qt::TextSingleLine | Qt::TextIncludeTrailingSpaces,
+    painter.drawText(QRectF(p.left, top, p.width + 8, step),
+                     int((p.single ? Qt::AlignHCenter : Qt::AlignLeft) | Qt::AlignVCenter) |
+                         Qt::TextSingleLine | Qt::TextIncludeTrailingSpaces,
                      p.text);
   }
 }
 
 }  // namespace
 
-void PromptView::paintLines(QPainter& painter, const PromptLayout& layout, double width, const Theme& theme, double top, double bottom,
-                            bool marks) const {
+void PromptView::paintLines(QPainter& painter, const PromptLayout& layout, double width, const Theme& theme,
+                            double top, double bottom, bool marks) const {
   const auto& info = run_->info();
   const auto& numbers = values();
   const double step = layout.step();
@@ -251,8 +271,10 @@ void PromptView::paintLines(QPainter& painter, const PromptLayout& layout, doubl
           QColor wash = theme.selection;
           wash.setAlphaF(0.12);
           painter.fillRect(QRectF(placed.left + i * part, y, part, step - 1), wash);
-          if (cell.first + i == brush->first) painter.fillRect(QRectF(placed.left + i * part, y, 1, step - 1), theme.selection);
-          if (cell.first + i + 1 == brush->second) painter.fillRect(QRectF(placed.left + (i + 1) * part - 1, y, 1, step - 1), theme.selection);
+          if (cell.first + i == brush->first)
+            painter.fillRect(QRectF(placed.left + i * part, y, 1, step - 1), theme.selection);
+          if (cell.first + i + 1 == brush->second)
+            painter.fillRect(QRectF(placed.left + (i + 1) * part - 1, y, 1, step - 1), theme.selection);
         }
       }
       const bool red = isRetrieval(info, cell.first);
@@ -266,17 +288,23 @@ void PromptView::paintLines(QPainter& painter, const PromptLayout& layout, doubl
         const double b = y + step - 4;
         painter.drawLine(QPointF(placed.left + 1, b), QPointF(placed.left + placed.width - 2, b));
         painter.drawLine(QPointF(placed.left + 1, b), QPointF(placed.left + 1, b - 2));
-        painter.drawLine(QPointF(placed.left + placed.width - 2, b), QPointF(placed.left + placed.width - 2, b - 2));
+        painter.drawLine(QPointF(placed.left + placed.width - 2, b),
+                         QPointF(placed.left + placed.width - 2, b - 2));
       }
       QColor pen = red ? theme.retrieval : cell.special || cell.newline ? theme.text3 : theme.text;
-      if (colour >= 0) pen = contrast(QColor(map[colour]), Qt::white) >= contrast(QColor(map[colour]), dark_text) ? QColor(Qt::white) : dark_text;
+      if (colour >= 0)
+        pen = contrast(QColor(map[colour]), Qt::white) >= contrast(QColor(map[colour]), dark_text)
+                  ? QColor(Qt::white)
+                  : dark_text;
       const bool single = cell.count > 1;
-      if (!pieces.isEmpty() && !single && !pieces.back().single && pieces.back().colour == pen && pieces.back().bold == red &&
+      if (!pieces.isEmpty() && !single && !pieces.back().single && pieces.back().colour == pen &&
+          pieces.back().bold == red &&
           std::abs(pieces.back().left + pieces.back().width - placed.left) < 0.5) {
         pieces.back().text += cell.text;
         pieces.back().width += placed.width;
       } else {
-        pieces.push_back({placed.left, single ? placed.width - 8 : placed.width, cell.text, pen, red, single});
+        pieces.push_back(
+            {placed.left, single ? placed.width - 8 : placed.width, cell.text, pen, red, single});
       }
       if (marks && chosen.token >= cell.first && chosen.token < cell.first + cell.count)
         ring = QRectF(placed.left + double(chosen.token - cell.first) * part, y, part, step - 1);
@@ -286,7 +314,9 @@ void PromptView::paintLines(QPainter& painter, const PromptLayout& layout, doubl
   if (!marks) return;
   painter.setRenderHint(QPainter::Antialiasing);
   painter.setBrush(Qt::NoBrush);
-  const auto box = [&](int64_t token) { return layout.rect(width, as_written_, token).adjusted(0, 0, 0, -1); };
+  const auto box = [&](int64_t token) {
+    return layout.rect(width, as_written_, token).adjusted(0, 0, 0, -1);
+  };
   for (const auto& [from, to] : matches_) {
     if (box(from).bottom() < top) continue;
     if (box(from).top() > bottom) break;
@@ -313,10 +343,12 @@ void PromptView::paintLines(QPainter& painter, const PromptLayout& layout, doubl
 QSizeF PromptView::figureSize() const {
   if (!emptyText().isEmpty()) return {760, 160};
   const PromptLayout layout(run_->info(), Theme::current().fixed);
-  return {760, PromptLayout::kTop * 2 + std::min(kFigureLines, layout.lines(760, as_written_)) * layout.step() + 44};
+  return {760, PromptLayout::kTop * 2 +
+                   std::min(kFigureLines, layout.lines(760, as_written_)) * layout.step() + 44};
 }
 
-void PromptView::paintFigure(QPainter& painter, const QRectF& area, const Theme& theme, const FigureOptions& options) {
+void PromptView::paintFigure(QPainter& painter, const QRectF& area, const Theme& theme,
+                             const FigureOptions& options) {
   painter.save();
   painter.fillRect(area, theme.surface);
   if (!emptyText().isEmpty()) {
@@ -328,15 +360,23 @@ void PromptView::paintFigure(QPainter& painter, const QRectF& area, const Theme&
   }
   const PromptLayout layout(run_->info(), theme.fixed);
   const int lines = layout.lines(area.width(), as_written_);
-  QString extra = QStringLiteral("background: ") + quantityName() + QStringLiteral(", 0 to ") + strength(maximum_);
+  QString extra =
+      QStringLiteral("background: ") + quantityName() + QStringLiteral(", 0 to ") + strength(maximum_);
   values();
   QRectF rest = area;
-  const auto caption = [&] { return options.caption ? paintCaption(painter, area, captionText(*run_, head_.get(), extra, options), theme) : area; };
+  const auto caption = [&] {
+    return options.caption
+               ? paintCaption(painter, area, captionText(*run_, head_.get(), extra, options), theme)
+               : area;
+  };
   const int room = std::max(1, int((area.height() - 44 - 2 * PromptLayout::kTop) / layout.step()));
   int first = 0;
   if (lines > room) {  // a part around the selected token, and the caption says which
-    first = std::clamp(layout.lineOf(area.width(), as_written_, selection_ ? selection_->current().token : 0) - room / 2, 0, lines - room);
-    extra += QStringLiteral(", lines %1 to %2 of %3").arg(count(first + 1), count(first + room), count(lines));
+    first = std::clamp(
+        layout.lineOf(area.width(), as_written_, selection_ ? selection_->current().token : 0) - room / 2, 0,
+        lines - room);
+    extra +=
+        QStringLiteral(", lines %1 to %2 of %3").arg(count(first + 1), count(first + room), count(lines));
   }
   rest = caption();
   painter.setClipRect(rest, Qt::IntersectClip);
@@ -356,8 +396,11 @@ QString PromptView::csv() const {
   const auto& numbers = values();
   for (int64_t t = 0; t < info.tokens; ++t)
     text += QStringLiteral("%1,%2,%3,%4,%5,%6\n")
-                .arg(QString::number(t), size_t(t) < info.ids.size() ? QString::number(info.ids[size_t(t)]) : QString(), csvField(tokenName(info, t)),
-                     isRetrieval(info, t) ? QStringLiteral("retrieval") : QStringLiteral("other"), csvField(tokenSpan(info, t)),
+                .arg(QString::number(t),
+                     size_t(t) < info.ids.size() ? QString::number(info.ids[size_t(t)]) : QString(),
+                     csvField(tokenName(info, t)),
+                     isRetrieval(info, t) ? QStringLiteral("retrieval") : QStringLiteral("other"),
+                     csvField(tokenSpan(info, t)),
                      csvNumber(size_t(t) < numbers.size() ? numbers[size_t(t)] : std::nan("")));
   return text;
 }
@@ -367,27 +410,37 @@ QString PromptView::tipAt(const QPointF& position) const {
   if (token < 0) return {};
   const auto& info = run_->info();
   QVector<std::pair<QString, QString>> rows;
-  if (size_t(token) < info.ids.size()) rows.push_back({QStringLiteral("id"), QString::number(info.ids[size_t(token)])});
-  if (const QString span = tokenSpan(info, token); !span.isEmpty()) rows.push_back({QStringLiteral("span"), span});
-  rows.push_back({QStringLiteral("role"), isRetrieval(info, token) ? QStringLiteral("retrieval") : QStringLiteral("other")});
+  if (size_t(token) < info.ids.size())
+    rows.push_back({QStringLiteral("id"), QString::number(info.ids[size_t(token)])});
+  if (const QString span = tokenSpan(info, token); !span.isEmpty())
+    rows.push_back({QStringLiteral("span"), span});
+  rows.push_back({QStringLiteral("role"),
+                  isRetrieval(info, token) ? QStringLiteral("retrieval") : QStringLiteral("other")});
   const auto& numbers = values();
-  if (why_.isEmpty() || std::isfinite(numbers[size_t(token)])) rows.push_back({quantityName(), strength(numbers[size_t(token)], 4)});
-  return tipText(QStringLiteral("Token %1 “%2”").arg(count(token), tokenName(info, token)), rows, why_.isEmpty() ? formula(quantity_) : why_, Theme::current());
+  if (why_.isEmpty() || std::isfinite(numbers[size_t(token)]))
+    rows.push_back({quantityName(), strength(numbers[size_t(token)], 4)});
+  return tipText(QStringLiteral("Token %1 “%2”").arg(count(token), tokenName(info, token)), rows,
+                 why_.isEmpty() ? formula(quantity_) : why_, Theme::current());
 }
 
 QString PromptView::accessibleText() const {
   if (!emptyText().isEmpty()) return QStringLiteral("Prompt, ") + emptyText();
   const auto& info = run_->info();
   const int64_t token = selection_->current().token;
-  QString text = QStringLiteral("Prompt, %1 tokens, token %2 %3").arg(info.tokens).arg(token).arg(tokenName(info, token));
+  QString text = QStringLiteral("Prompt, %1 tokens, token %2 %3")
+                     .arg(info.tokens)
+                     .arg(token)
+                     .arg(tokenName(info, token));
   if (const QString span = tokenSpan(info, token); !span.isEmpty()) text += QStringLiteral(", ") + span;
   const auto& numbers = values();
-  if (token >= 0 && size_t(token) < numbers.size() && std::isfinite(numbers[size_t(token)])) text += QStringLiteral(", %1 %2").arg(quantityName(), strength(numbers[size_t(token)]));
+  if (token >= 0 && size_t(token) < numbers.size() && std::isfinite(numbers[size_t(token)]))
+    text += QStringLiteral(", %1 %2").arg(quantityName(), strength(numbers[size_t(token)]));
   return text;
 }
 
 void PromptView::selectionMoved(int parts) {
-  if ((parts & SelectionModel::Slot && quantity_ == Quantity::WritesIntoSlot) || (parts & SelectionModel::Token && quantity_ == Quantity::ReadBySelected)) {
+  if ((parts & SelectionModel::Slot && quantity_ == Quantity::WritesIntoSlot) ||
+      (parts & SelectionModel::Token && quantity_ == Quantity::ReadBySelected)) {
     values_valid_ = false;
     Q_EMIT choiceTextChanged(choiceText());
   }
@@ -405,7 +458,8 @@ void PromptView::contentChanged() {
 bool PromptView::event(QEvent* event) {
   if (event->type() == QEvent::ShortcutOverride) {
     const auto* key = static_cast<QKeyEvent*>(event);
-    if (key->key() == Qt::Key_F3 || (key->key() == Qt::Key_F && key->modifiers() == Qt::ControlModifier) || (key->key() == Qt::Key_Escape && search_ && search_->isVisible()))
+    if (key->key() == Qt::Key_F3 || (key->key() == Qt::Key_F && key->modifiers() == Qt::ControlModifier) ||
+        (key->key() == Qt::Key_Escape && search_ && search_->isVisible()))
       event->accept();
   }
   return PaintedView::event(event);
@@ -437,14 +491,17 @@ void PromptView::mousePressEvent(QMouseEvent* event) {
 void PromptView::mouseMoveEvent(QMouseEvent* event) {
   const int64_t token = tokenAt(toContent(event->position()));
   if (brushing_) {
-    if (token >= 0) selection_->setBrush(std::pair{std::min<qint64>(token, brush_from_), std::max<qint64>(token, brush_from_) + 1});
+    if (token >= 0)
+      selection_->setBrush(
+          std::pair{std::min<qint64>(token, brush_from_), std::max<qint64>(token, brush_from_) + 1});
     return;
   }
   selection_->setHover(-1, token);
   if (token < 0) return Q_EMIT statusText({});
   const auto& numbers = values();
   Q_EMIT statusText(QStringLiteral("token %1 “%2”   %3 %4")
-                        .arg(count(token), tokenName(run_->info(), token), quantityName(), strength(numbers[size_t(token)], 4)));
+                        .arg(count(token), tokenName(run_->info(), token), quantityName(),
+                             strength(numbers[size_t(token)], 4)));
 }
 
 void PromptView::mouseReleaseEvent(QMouseEvent*) { brushing_ = false; }
@@ -455,9 +512,13 @@ void PromptView::mouseDoubleClickEvent(QMouseEvent* event) {
   const auto& info = run_->info();
   const auto is_space = [&](int64_t t) {
     const auto b = info.token_bytes(t);
-    return (size_t(t) < info.special.size() && info.special[size_t(t)]) || b.empty() || std::all_of(b.begin(), b.end(), [](char c) { return c == ' ' || c == '\n' || c == '\t'; });
+    return (size_t(t) < info.special.size() && info.special[size_t(t)]) || b.empty() ||
+           std::all_of(b.begin(), b.end(), [](char c) { return c == ' ' || c == '\n' || c == '\t'; });
   };
-  const auto begins_word = [&](int64_t t) { const auto b = info.token_bytes(t); return !b.empty() && (b.front() == ' ' || b.front() == '\n'); };
+  const auto begins_word = [&](int64_t t) {
+    const auto b = info.token_bytes(t);
+    return !b.empty() && (b.front() == ' ' || b.front() == '\n');
+  };
   if (is_space(token)) return;
   int64_t from = token, to = token + 1;
   while (from > 0 && !begins_word(from) && !is_space(from - 1)) --from;
@@ -493,15 +554,20 @@ int PromptView::searchFor(const QString& wanted) {
       if (c >= 'A' && c <= 'Z') c = char(c + 32);
     return b;
   };
-  const QByteArray text = lower(QByteArray(reinterpret_cast<const char*>(info.bytes.data()), qsizetype(info.bytes.size())));
+  const QByteArray text =
+      lower(QByteArray(reinterpret_cast<const char*>(info.bytes.data()), qsizetype(info.bytes.size())));
   const QByteArray needle = lower(wanted.toUtf8());
   const auto token_of = [&](int64_t byte) {
-    return int64_t(std::upper_bound(info.byte_offsets.begin(), info.byte_offsets.end(), byte) - info.byte_offsets.begin()) - 1;
+    return int64_t(std::upper_bound(info.byte_offsets.begin(), info.byte_offsets.end(), byte) -
+                   info.byte_offsets.begin()) -
+           1;
   };
-  for (qsizetype at = text.indexOf(needle); at >= 0 && matches_.size() < 100'000; at = text.indexOf(needle, at + needle.size()))
+  for (qsizetype at = text.indexOf(needle); at >= 0 && matches_.size() < 100'000;
+       at = text.indexOf(needle, at + needle.size()))
     matches_.push_back({token_of(at), token_of(at + needle.size() - 1) + 1});
   if (!matches_.empty()) {
-    const auto now = std::find_if(matches_.begin(), matches_.end(), [&](const auto& m) { return m.first >= selection_->current().token; });
+    const auto now = std::find_if(matches_.begin(), matches_.end(),
+                                  [&](const auto& m) { return m.first >= selection_->current().token; });
     selection_->request({.token = (now == matches_.end() ? matches_.front() : *now).first});
   }
   return int(matches_.size());
@@ -512,10 +578,12 @@ void PromptView::findNext(bool backwards) {
   const int64_t token = selection_->current().token;
   size_t at;
   if (backwards) {
-    const auto found = std::find_if(matches_.rbegin(), matches_.rend(), [&](const auto& m) { return m.first < token; });
+    const auto found =
+        std::find_if(matches_.rbegin(), matches_.rend(), [&](const auto& m) { return m.first < token; });
     at = found == matches_.rend() ? matches_.size() - 1 : size_t(matches_.rend() - found) - 1;
   } else {
-    const auto found = std::find_if(matches_.begin(), matches_.end(), [&](const auto& m) { return m.first > token; });
+    const auto found =
+        std::find_if(matches_.begin(), matches_.end(), [&](const auto& m) { return m.first > token; });
     at = found == matches_.end() ? 0 : size_t(found - matches_.begin());
   }
   selection_->request({.token = matches_[at].first});
@@ -540,7 +608,9 @@ void PromptView::openSearch() {
     row->addWidget(search_count_);
     connect(search_field_, &QLineEdit::textChanged, this, [this](const QString& wanted) {
       const int n = searchFor(wanted);
-      search_count_->setText(wanted.isEmpty() ? QString() : n == 0 ? QStringLiteral("no match") : QStringLiteral("%1 found").arg(n));
+      search_count_->setText(wanted.isEmpty() ? QString()
+                             : n == 0         ? QStringLiteral("no match")
+                                              : QStringLiteral("%1 found").arg(n));
     });
     connect(search_field_, &QLineEdit::returnPressed, this, [this] { findNext(false); });
     // Escape and F3 while typing.
@@ -572,7 +642,8 @@ void PromptView::placeSearch() {
   if (!search_ || !search_->isVisibleTo(this)) return;
   const QSize size = search_->sizeHint();
   const auto area = contentRect();
-  search_->setGeometry(int(area.right()) - size.width() - 8, int(area.top()) + 4, size.width(), size.height());
+  search_->setGeometry(int(area.right()) - size.width() - 8, int(area.top()) + 4, size.width(),
+                       size.height());
 }
 
 }  // namespace slotscope::views

@@ -27,18 +27,19 @@ class PromptView : public PaintedView {
 
   Quantity quantity() const { return quantity_; }
   void setQuantity(Quantity quantity);
-  void setAsWritten(bool on);            // line breaks of the text break lines
-  QString choiceText() const;            // "colour: writes into slot 25", for the panel's title bar
-  QMenu* choiceMenu();                   // owned by the view
+  void setAsWritten(bool on);  // line breaks of the text break lines
+  QString choiceText() const;  // "colour: writes into slot 25", for the panel's title bar
+  QMenu* choiceMenu();         // owned by the view
   // Background values [T] of the current quantity; NaN where it is not known. `why` says why all are unknown.
   const std::vector<double>& values() const;
   QString why() const { return why_; }
 
-  // Rectangles of a token in content coordinates (two when its cell is split over lines); empty when it does not exist.
+  // Rectangles of a token in content coordinates (two when its cell is split over lines); empty when it does
+  // not exist.
   QVector<QRectF> tokenRects(int64_t token) const;
   int64_t tokenAt(const QPointF& content) const;  // -1: none
   int lineCount() const;
-  int searchFor(const QString& text);             // number of matches; selects the first at or after the selected token
+  int searchFor(const QString& text);  // number of matches; selects the first at or after the selected token
   void findNext(bool backwards = false);
 
  Q_SIGNALS:
@@ -67,7 +68,8 @@ class PromptView : public PaintedView {
  private:
   void rebuildValues() const;
   const PromptLayout& text() const;
-  void paintLines(QPainter&, const PromptLayout&, double width, const Theme&, double top, double bottom, bool marks) const;
+  void paintLines(QPainter&, const PromptLayout&, double width, const Theme&, double top, double bottom,
+                  bool marks) const;
   void placeSearch();
   void openSearch();
   void closeSearch();

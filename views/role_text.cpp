@@ -20,7 +20,9 @@ QString flat(const TokenCell& cell) {
   return text.replace(QChar(0x21B5), QLatin1Char(' ')).replace(QChar(0x21E5), QLatin1Char(' '));
 }
 
-bool retrieval(const std::vector<uint8_t>& roles, int64_t t) { return size_t(t) < roles.size() && roles[size_t(t)] == 1; }
+bool retrieval(const std::vector<uint8_t>& roles, int64_t t) {
+  return size_t(t) < roles.size() && roles[size_t(t)] == 1;
+}
 
 void append(Word& word, const QString& text, bool red, bool ellipsis = false) {
   if (text.isEmpty()) return;
@@ -32,7 +34,8 @@ void append(Word& word, const QString& text, bool red, bool ellipsis = false) {
 }
 
 // Words of tokens [from, to): breaks come after spaces, except inside a run of retrieval tokens.
-void addWords(QVector<Word>& words, const trace::RunInfo& run, const std::vector<uint8_t>& roles, int64_t from, int64_t to, int columns) {
+void addWords(QVector<Word>& words, const trace::RunInfo& run, const std::vector<uint8_t>& roles,
+              int64_t from, int64_t to, int columns) {
   Word word;
   const auto close = [&] {
     if (word.length > 0) words.push_back(word);
@@ -99,12 +102,14 @@ int64_t wordEnd(const trace::RunInfo& run, int64_t to, int64_t high) {
 
 }  // namespace
 
-QVector<RoleLine> roleText(const trace::RunInfo& run, const std::vector<uint8_t>& roles, int64_t end, int columns, int lines) {
+QVector<RoleLine> roleText(const trace::RunInfo& run, const std::vector<uint8_t>& roles, int64_t end,
+                           int columns, int lines) {
   columns = std::max(8, columns);
   lines = std::max(1, lines);
   end = std::min(end, run.tokens);
   const auto length = [&](int64_t a, int64_t b) {  // in bytes, close enough to characters for a budget
-    return run.byte_offsets.size() > size_t(b) ? run.byte_offsets[size_t(b)] - run.byte_offsets[size_t(a)] : (b - a) * 6;
+    return run.byte_offsets.size() > size_t(b) ? run.byte_offsets[size_t(b)] - run.byte_offsets[size_t(a)]
+                                               : (b - a) * 6;
   };
   QVector<Word> words;
   if (length(0, end) <= int64_t(columns) * lines * 2) {
@@ -112,9 +117,12 @@ QVector<RoleLine> roleText(const trace::RunInfo& run, const std::vector<uint8_t>
     const auto all = wrap(words, columns);
     if (all.size() <= lines) return all;
   }
-  // Kept pieces: the first token when it is special, surroundings of each retrieval run, the question (or the last words).
+  // Kept pieces: the first token when it is special, surroundings of each retrieval run, the question (or the
+  // last words).
   int64_t tail = std::max<int64_t>(0, end - 30);
-  if (const Span* query = run.span("query"); query && query->begin < end && length(query->begin, end) < columns) tail = query->begin;
+  if (const Span* query = run.span("query");
+      query && query->begin < end && length(query->begin, end) < columns)
+    tail = query->begin;
   std::vector<std::pair<int64_t, int64_t>> keys;
   for (int64_t t = 0; t < tail && keys.size() < 8; ++t) {
     if (!retrieval(roles, t)) continue;
@@ -153,7 +161,10 @@ QVector<RoleLine> roleText(const trace::RunInfo& run, const std::vector<uint8_t>
         gap.new_line = a == tail && lines > 1 && b == end;
         const auto next = run.token_bytes(a);
         const bool spaced = !next.empty() && (next.front() == ' ' || next.front() == '\n');
-        append(gap, QStringLiteral("%1…%2").arg(last > 0 && !gap.new_line ? QStringLiteral(" ") : QString(), spaced ? QString() : QStringLiteral(" ")), false, true);
+        append(gap,
+               QStringLiteral("%1…%2").arg(last > 0 && !gap.new_line ? QStringLiteral(" ") : QString(),
+                                           spaced ? QString() : QStringLiteral(" ")),
+               false, true);
         words.push_back(gap);
       }
       addWords(words, run, roles, a, b, columns);

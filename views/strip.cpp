@@ -11,10 +11,14 @@ namespace slotscope::views {
 
 QString slotClassName(analysis::SlotClass kind) {
   switch (kind) {
-    case analysis::SlotClass::retrieval: return QStringLiteral("retrieval only");
-    case analysis::SlotClass::shared: return QStringLiteral("shared");
-    case analysis::SlotClass::other: return QStringLiteral("other only");
-    case analysis::SlotClass::empty: break;
+    case analysis::SlotClass::retrieval:
+      return QStringLiteral("retrieval only");
+    case analysis::SlotClass::shared:
+      return QStringLiteral("shared");
+    case analysis::SlotClass::other:
+      return QStringLiteral("other only");
+    case analysis::SlotClass::empty:
+      break;
   }
   return QStringLiteral("empty");
 }
@@ -54,20 +58,25 @@ void paintAllocationStrip(QPainter& painter, const QRectF& rect, const analysis:
   painter.fillRect(rect, theme.surface);
   const int slots = int(allocation.order.size());
   const double pixel = 1 / std::max(1.0, painter.deviceTransform().m11());
-  const auto edge = [&](int at) { return std::floor((rect.left() + at * rect.width() / std::max(1, slots)) / pixel) * pixel; };
+  const auto edge = [&](int at) {
+    return std::floor((rect.left() + at * rect.width() / std::max(1, slots)) / pixel) * pixel;
+  };
   const double end = edge(std::clamp(slots - allocation.counts[3], 0, slots));
-  // Neighbours of one colour become one rectangle: fewer objects in SVG and PDF, and viewers show no hairlines between them.
+  // Neighbours of one colour become one rectangle: fewer objects in SVG and PDF, and viewers show no
+  // hairlines between them.
   for (int from = 0; from < slots;) {
     const QColor colour = stripColour(allocation, allocation.order[size_t(from)], theme);
     int to = from + 1;
     while (to < slots && stripColour(allocation, allocation.order[size_t(to)], theme) == colour) ++to;
     const double left = edge(from), right = edge(to);
     // Up to the end of the strip, the next one over it: no viewer can show a seam between them.
-    if (right > left && colour != theme.surface) painter.fillRect(QRectF(left, rect.top(), end - left, rect.height()), colour);
+    if (right > left && colour != theme.surface)
+      painter.fillRect(QRectF(left, rect.top(), end - left, rect.height()), colour);
     from = to;
   }
   // A single retrieval-only slot is the finding: it stays visible when columns are thinner than a pixel.
-  if (allocation.counts[0] > 0 && stripColumn(rect, slots, allocation.counts[0] - 1).second < std::floor(rect.left()) + 2)
+  if (allocation.counts[0] > 0 &&
+      stripColumn(rect, slots, allocation.counts[0] - 1).second < std::floor(rect.left()) + 2)
     painter.fillRect(QRectF(std::floor(rect.left()) + 1, rect.top(), 1, rect.height()), theme.retrieval);
   painter.setPen(QPen(theme.lineStrong, 1));
   painter.setBrush(Qt::NoBrush);

@@ -22,7 +22,8 @@ double candidateSurprisal(const trace::RunInfo& info, int64_t token) {
   if (step < 0 || info.candidates <= 0 || size_t(step) >= info.output_ids.size()) return std::nan("");
   for (int64_t c = 0; c < info.candidates; ++c) {
     const auto at = size_t(step * info.candidates + c);
-    if (at < info.top_ids.size() && at < info.top_logprob.size() && info.top_ids[at] == info.output_ids[size_t(step)])
+    if (at < info.top_ids.size() && at < info.top_logprob.size() &&
+        info.top_ids[at] == info.output_ids[size_t(step)])
       return -info.top_logprob[at];
   }
   return std::nan("");
@@ -55,8 +56,8 @@ std::vector<double> surprisals(const RunData& run, int64_t first, int64_t count)
   return values;
 }
 
-void SurprisalReader::request(QObject* receiver, std::shared_ptr<const RunData> run, int64_t first, int64_t count,
-                              std::function<void(int64_t, std::vector<double>)> done) {
+void SurprisalReader::request(QObject* receiver, std::shared_ptr<const RunData> run, int64_t first,
+                              int64_t count, std::function<void(int64_t, std::vector<double>)> done) {
   if (!worker_) worker_ = std::make_unique<Worker>();
   worker_->post(QStringLiteral("surprisal"), receiver, [run, first, count, done]() -> Worker::Done {
     auto values = surprisals(*run, first, count);

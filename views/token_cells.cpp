@@ -10,11 +10,16 @@ namespace {
 
 // Bytes that the character starting with `lead` has, 0 when it cannot start one.
 int characterLength(unsigned char lead) {
-  return lead < 0x80 ? 1 : lead >= 0xC2 && lead < 0xE0 ? 2 : lead >= 0xE0 && lead < 0xF0 ? 3 : lead >= 0xF0 && lead < 0xF5 ? 4 : 0;
+  return lead < 0x80                   ? 1
+         : lead >= 0xC2 && lead < 0xE0 ? 2
+         : lead >= 0xE0 && lead < 0xF0 ? 3
+         : lead >= 0xF0 && lead < 0xF5 ? 4
+                                       : 0;
 }
 bool continuation(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
 
-// Bytes still missing at the end of `bytes`, 0 when it ends with a whole character (or with bytes that never become one).
+// Bytes still missing at the end of `bytes`, 0 when it ends with a whole character (or with bytes that never
+// become one).
 int missing(std::string_view bytes) {
   for (int back = 1; back <= 4 && size_t(back) <= bytes.size(); ++back) {
     const char c = bytes[bytes.size() - size_t(back)];
@@ -25,9 +30,12 @@ int missing(std::string_view bytes) {
   return 0;
 }
 
-bool special(const trace::RunInfo& run, int64_t t) { return size_t(t) < run.special.size() && run.special[size_t(t)] != 0; }
+bool special(const trace::RunInfo& run, int64_t t) {
+  return size_t(t) < run.special.size() && run.special[size_t(t)] != 0;
+}
 
-// Tokens [first, first + n) that complete the character left open by token `first`; 1 when it is not completed.
+// Tokens [first, first + n) that complete the character left open by token `first`; 1 when it is not
+// completed.
 int joinedFrom(const trace::RunInfo& run, int64_t first) {
   if (special(run, first)) return 1;
   int open = missing(run.token_bytes(first));
@@ -49,7 +57,9 @@ int joinedFrom(const trace::RunInfo& run, int64_t first) {
 }
 
 // The cell's text: as tokenText, but spaces stay spaces.
-QString runningText(std::string_view bytes) { return tokenText(bytes).replace(QChar(0x2423), QLatin1Char(' ')); }
+QString runningText(std::string_view bytes) {
+  return tokenText(bytes).replace(QChar(0x2423), QLatin1Char(' '));
+}
 
 }  // namespace
 
@@ -84,7 +94,10 @@ QVector<TokenCell> tokenCells(const trace::RunInfo& run, int64_t from, int64_t t
       bytes = std::string_view(bytes.data(), size_t(last.data() + last.size() - bytes.data()));
     }
     cell.text = cell.special ? QString::fromUtf8(bytes.data(), qsizetype(bytes.size())) : runningText(bytes);
-    if (cell.text.isEmpty()) cell.text = run.bytes.empty() ? QStringLiteral("#%1").arg(size_t(t) < run.ids.size() ? run.ids[size_t(t)] : -1) : QStringLiteral("∅");
+    if (cell.text.isEmpty())
+      cell.text = run.bytes.empty()
+                      ? QStringLiteral("#%1").arg(size_t(t) < run.ids.size() ? run.ids[size_t(t)] : -1)
+                      : QStringLiteral("∅");
     if (!cell.special && !bytes.empty()) {
       cell.newline = bytes.back() == '\n';
       cell.space_before = bytes.front() == ' ';
@@ -101,7 +114,8 @@ QVector<TokenCell> tokenCells(const trace::RunInfo& run, int64_t from, int64_t t
 
 QString tokenName(const trace::RunInfo& run, int64_t token) {
   if (token < 0 || token >= run.tokens) return {};
-  if (run.bytes.empty()) return size_t(token) < run.ids.size() ? QStringLiteral("#%1").arg(run.ids[size_t(token)]) : QString();
+  if (run.bytes.empty())
+    return size_t(token) < run.ids.size() ? QStringLiteral("#%1").arg(run.ids[size_t(token)]) : QString();
   const auto bytes = run.token_bytes(token);
   if (special(run, token)) return QString::fromUtf8(bytes.data(), qsizetype(bytes.size()));
   const auto [first, count] = joinedTokens(run, token);
@@ -129,7 +143,8 @@ bool isRetrieval(const trace::RunInfo& run, int64_t token) {
 }
 
 QString idName(const trace::RunInfo& run, int32_t id) {
-  // From the end: generated text first. A vocabulary is not part of a trace, so entries that never occurred have no text.
+  // From the end: generated text first. A vocabulary is not part of a trace, so entries that never occurred
+  // have no text.
   for (int64_t t = std::min<int64_t>(run.tokens, int64_t(run.ids.size())) - 1; t >= 0; --t)
     if (run.ids[size_t(t)] == id) {
       const auto bytes = run.token_bytes(t);

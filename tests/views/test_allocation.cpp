@@ -152,7 +152,9 @@ class TestAllocation : public QObject {
       const auto& a = run_->summary.head_list[size_t(layer * 4 + head)].allocation;
       const QRectF strip = g.strip(layer, head);
       const auto [left, right] = stripColumn(strip, 64, at);
-      QTest::mouseClick(&view, Qt::LeftButton, {}, (QPointF((left + right) / 2, strip.center().y()) + view.contentRect().topLeft()).toPoint());
+      QTest::mouseClick(
+          &view, Qt::LeftButton, {},
+          (QPointF((left + right) / 2, strip.center().y()) + view.contentRect().topLeft()).toPoint());
       QCOMPARE(selection.current().layer, layer);
       QCOMPARE(selection.current().head, head);
       QCOMPARE(selection.current().slot, a.order[size_t(at)]);
@@ -164,8 +166,11 @@ class TestAllocation : public QObject {
     QCOMPARE(selection.current().layer, 2);
     QTest::keyClick(&view, Qt::Key_Up);
     QCOMPARE(selection.current().head, 2);
-    QVERIFY2(view.accessibleName().contains(QStringLiteral("layer 2 head 2")), qPrintable(view.accessibleName()));
-    QTest::mouseMove(&view, (QPointF(g.strip(2, 2).left() + 2, g.strip(2, 2).center().y()) + view.contentRect().topLeft()).toPoint());
+    QVERIFY2(view.accessibleName().contains(QStringLiteral("layer 2 head 2")),
+             qPrintable(view.accessibleName()));
+    QTest::mouseMove(
+        &view, (QPointF(g.strip(2, 2).left() + 2, g.strip(2, 2).center().y()) + view.contentRect().topLeft())
+                   .toPoint());
     QCOMPARE(selection.hoverSlot(), run_->summary.head_list[10].allocation.order[0]);
   }
 
@@ -182,7 +187,11 @@ class TestAllocation : public QObject {
       for (int x = int(strip.left()) + 1; x < int(strip.right()) - 1; ++x)
         red += image.pixelColor(x, int(strip.center().y())).name() == Theme::current().retrieval.name();
       const double expected = s.allocation.counts[0] * strip.width() / 64;
-      QVERIFY2(std::abs(red - expected) <= 2, qPrintable(QStringLiteral("L%1H%2: %3 red pixels for %4 slots").arg(s.layer).arg(s.head).arg(red).arg(s.allocation.counts[0])));
+      QVERIFY2(std::abs(red - expected) <= 2, qPrintable(QStringLiteral("L%1H%2: %3 red pixels for %4 slots")
+                                                             .arg(s.layer)
+                                                             .arg(s.head)
+                                                             .arg(red)
+                                                             .arg(s.allocation.counts[0])));
     }
   }
 
@@ -204,11 +213,15 @@ class TestAllocation : public QObject {
         QVERIFY2(red == QStringLiteral("DNxril3R"), qPrintable(joined(text)));
         bool in_one_line = false;
         for (const auto& line : text)
-          for (const auto& run : line.runs) in_one_line = in_one_line || run.text == QStringLiteral("DNxril3R");
+          for (const auto& run : line.runs)
+            in_one_line = in_one_line || run.text == QStringLiteral("DNxril3R");
         QVERIFY(in_one_line);
         if (columns == 140) {
           QVERIFY2(joined(text).startsWith(QStringLiteral("<bos>")), qPrintable(joined(text)));
-          QVERIFY2(joined(text).remove(QLatin1Char('\n')).contains(QStringLiteral("The password is DNxril3R. Remember it.")), qPrintable(joined(text)));
+          QVERIFY2(joined(text)
+                       .remove(QLatin1Char('\n'))
+                       .contains(QStringLiteral("The password is DNxril3R. Remember it.")),
+                   qPrintable(joined(text)));
           QVERIFY(joined(text).trimmed().endsWith(QStringLiteral("Now tell me the password =")));
           QVERIFY(joined(text).contains(QChar(0x2026)));
           QVERIFY(!joined(text).contains(QChar(0x21B5)));
@@ -300,8 +313,9 @@ class TestAllocation : public QObject {
 
   void legendKeepsItsMeaningInNarrowBars() {
     LegendWidget legend(nullptr);
-    legend.setItems({{LegendItem::Square, Qt::red, QStringLiteral("retrieval only"), QStringLiteral("retrieval")},
-                     {LegendItem::Square, Qt::blue, QStringLiteral("shared"), {}}});
+    legend.setItems(
+        {{LegendItem::Square, Qt::red, QStringLiteral("retrieval only"), QStringLiteral("retrieval")},
+         {LegendItem::Square, Qt::blue, QStringLiteral("shared"), {}}});
     const double full = legendWidth(legend.items(), Theme::current());
     QCOMPARE(legend.fitting(full + 1)[0].text, QStringLiteral("retrieval only"));
     QCOMPARE(legend.fitting(full - 1)[0].text, QStringLiteral("retrieval"));

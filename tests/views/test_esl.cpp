@@ -144,18 +144,22 @@ class TestEsl : public QObject {
     p.by_class = true;
     const QRectF bar = eslBar(p, plot, 0).translated(view.contentRect().topLeft());
     QCOMPARE(by_class.pixelColor(int(bar.left()) + 2, int(bar.bottom()) - 3).name(),
-             mix(Qt::white, theme.roleColour(head_->allocation.slot_class[size_t(head_->esl.order[0])]), 0.12).name());
+             mix(Qt::white, theme.roleColour(head_->allocation.slot_class[size_t(head_->esl.order[0])]), 0.12)
+                 .name());
   }
 
   void clickAndKeysSelect() {
     SelectionModel selection;
     OpenEsl view(&selection);
     open(view, selection, 812, 410);
-    const QRectF plot = view.layoutFor(QRectF(QPointF(0, 0), view.contentRect().size()), Theme::current()).plots[0].translated(view.contentRect().topLeft());
+    const QRectF plot = view.layoutFor(QRectF(QPointF(0, 0), view.contentRect().size()), Theme::current())
+                            .plots[0]
+                            .translated(view.contentRect().topLeft());
     EslPanel p;
     p.esl = &head_->esl;
     for (const int at : {0, 11, 63}) {
-      QTest::mouseClick(&view, Qt::LeftButton, {}, QPoint(int(eslBar(p, plot, at).left()) + 3, int(plot.bottom()) - 3));
+      QTest::mouseClick(&view, Qt::LeftButton, {},
+                        QPoint(int(eslBar(p, plot, at).left()) + 3, int(plot.bottom()) - 3));
       QCOMPARE(selection.current().slot, head_->esl.order[size_t(at)]);
     }
     QTest::keyClick(&view, Qt::Key_Up);
@@ -164,7 +168,8 @@ class TestEsl : public QObject {
     QCOMPARE(selection.current().slot, head_->esl.order[52]);
     QTest::keyClick(&view, Qt::Key_Down);
     QCOMPARE(selection.current().slot, head_->esl.order[53]);
-    QVERIFY2(view.accessibleName().contains(QStringLiteral("slot %1,").arg(head_->esl.order[53])), qPrintable(view.accessibleName()));
+    QVERIFY2(view.accessibleName().contains(QStringLiteral("slot %1,").arg(head_->esl.order[53])),
+             qPrintable(view.accessibleName()));
     QTest::mouseMove(&view, QPoint(int(plot.left()) + 3, int(plot.bottom()) - 3));
     QCOMPARE(selection.hoverSlot(), head_->esl.order[0]);
   }
@@ -173,7 +178,9 @@ class TestEsl : public QObject {
     SelectionModel selection;
     OpenEsl view(&selection);
     open(view, selection, 812, 410);
-    const QRectF plot = view.layoutFor(QRectF(QPointF(0, 0), view.contentRect().size()), Theme::current()).plots[0].translated(view.contentRect().topLeft());
+    const QRectF plot = view.layoutFor(QRectF(QPointF(0, 0), view.contentRect().size()), Theme::current())
+                            .plots[0]
+                            .translated(view.contentRect().topLeft());
     EslPanel p;
     p.esl = &head_->esl;
     QSignalSpy asked(&view, &EslView::eslOptionsRequested);
@@ -186,7 +193,9 @@ class TestEsl : public QObject {
     const auto wanted = asked[0][0].value<analysis::EslOptions>();
     double low = 1, high = 0;
     for (const auto n : head_->esl.esl)
-      if (n > 0) low = std::min(low, n / double(head_->esl.tokens)), high = std::max(high, n / double(head_->esl.tokens));
+      if (n > 0)
+        low = std::min(low, n / double(head_->esl.tokens)),
+        high = std::max(high, n / double(head_->esl.tokens));
     const double at = (plot.bottom() - to) / plot.height();
     QVERIFY(std::abs(wanted.high - std::clamp((at - low) / (high - low), 0.0, 1.0)) < 0.005);
     QCOMPARE(wanted.low, analysis::EslOptions{}.low);
@@ -214,9 +223,11 @@ class TestEsl : public QObject {
     view.show();
     EslPanel p;
     p.esl = &head->esl;
-    const QRectF plot = view.layoutFor(QRectF(QPointF(0, 0), view.contentRect().size()), Theme::current()).plots[0];
+    const QRectF plot =
+        view.layoutFor(QRectF(QPointF(0, 0), view.contentRect().size()), Theme::current()).plots[0];
     const auto tip = [&](int slot) {
-      const int at = int(std::find(head->esl.order.begin(), head->esl.order.end(), slot) - head->esl.order.begin());
+      const int at =
+          int(std::find(head->esl.order.begin(), head->esl.order.end(), slot) - head->esl.order.begin());
       return view.tipAt({eslBar(p, plot, at).left() + 1, plot.bottom() - 2});
     };
     QVERIFY2(tip(0).contains(QStringLiteral("4 by weight, 5 selected")), qPrintable(tip(0)));
@@ -231,7 +242,9 @@ class TestEsl : public QObject {
     open(view, selection, 812, 410);
     const auto lines = dataLines(view.csv());
     QCOMPARE(lines.size(), 65);
-    QCOMPARE(lines[0], QStringLiteral("rank,slot,esl,esl_normalised,selected,regime,slot_class,fit,ssm_theory,swa_theory"));
+    QCOMPARE(
+        lines[0],
+        QStringLiteral("rank,slot,esl,esl_normalised,selected,regime,slot_class,fit,ssm_theory,swa_theory"));
     double ring = 0;
     for (int at = 0; at < 64; ++at) {
       const auto cell = lines[at + 1].split(QLatin1Char(','));
@@ -285,24 +298,29 @@ class TestEsl : public QObject {
         QCOMPARE(cell.size(), g.cell(0, 0).size());
         QCOMPARE(cell.left(), std::floor(cell.left()));
         QVERIFY(view.contentRect().contains(cell.translated(view.contentRect().topLeft())));
-        QTest::mouseClick(&view, Qt::LeftButton, {}, (cell.center() + view.contentRect().topLeft()).toPoint());
+        QTest::mouseClick(&view, Qt::LeftButton, {},
+                          (cell.center() + view.contentRect().topLeft()).toPoint());
         QCOMPARE(selection.current().layer, layer);
         QCOMPARE(selection.current().head, head);
       }
     QSignalSpy deeper(&view, &View::openViewRequested);
-    QTest::mouseDClick(&view, Qt::LeftButton, {}, (g.cell(1, 2).center() + view.contentRect().topLeft()).toPoint());
+    QTest::mouseDClick(&view, Qt::LeftButton, {},
+                       (g.cell(1, 2).center() + view.contentRect().topLeft()).toPoint());
     QCOMPARE(deeper.count(), 1);
     QCOMPARE(deeper[0][0].toString(), QStringLiteral("esl"));
     QTest::keyClick(&view, Qt::Key_Up);
     QCOMPARE(selection.current().layer, 2);
     QTest::keyClick(&view, Qt::Key_Left);
     QCOMPARE(selection.current().head, 2);
-    QVERIFY2(view.accessibleName().contains(QStringLiteral("layer 2 head 2")), qPrintable(view.accessibleName()));
+    QVERIFY2(view.accessibleName().contains(QStringLiteral("layer 2 head 2")),
+             qPrintable(view.accessibleName()));
     // The frame of the selected cell is magenta on all four sides.
     const QImage image = view.grab().toImage();
     const QRectF cell = g.cell(2, 2).translated(view.contentRect().topLeft());
-    QCOMPARE(image.pixelColor(int(cell.center().x()), int(cell.bottom()) + 1).name(), Theme::current().selection.name());
-    QCOMPARE(image.pixelColor(int(cell.left()), int(cell.center().y())).name(), Theme::current().selection.name());
+    QCOMPARE(image.pixelColor(int(cell.center().x()), int(cell.bottom()) + 1).name(),
+             Theme::current().selection.name());
+    QCOMPARE(image.pixelColor(int(cell.left()), int(cell.center().y())).name(),
+             Theme::current().selection.name());
   }
 
   void manyHeadsScrollAndAttentionIsNamed() {

@@ -1,4 +1,6 @@
-// Figures as files: sizes, markers in the last column, text and images of SVG and PDF, metadata, limits, refusals.
+// Figures as files: sizes, markers in the last column, text and images of SVG and PDF, metadata, limits,
+// refusals.
+#include <sys/resource.h>
 #include <QDir>
 #include <QFile>
 #include <QImageReader>
@@ -8,7 +10,6 @@
 #include <QSignalSpy>
 #include <QStandardPaths>
 #include <QTemporaryDir>
-#include <sys/resource.h>
 
 #include <cmath>
 #include <csignal>
@@ -26,7 +27,8 @@ using namespace slotscope::views;
 
 namespace {
 
-// A map of `columns` x `rows` cells, one logical pixel each, drawn as one image; the last cell is magenta, the first one green.
+// A map of `columns` x `rows` cells, one logical pixel each, drawn as one image; the last cell is magenta,
+// the first one green.
 Figure mapFigure(int columns, int rows) {
   auto image = std::make_shared<QImage>(columns, rows, QImage::Format_RGB32);
   for (int y = 0; y < rows; ++y) {
@@ -40,7 +42,9 @@ Figure mapFigure(int columns, int rows) {
     painter.drawImage(QRectF(area.left(), area.top(), image->width(), image->height()), *image);
     painter.setPen(theme.text);
     painter.setFont(theme.label());
-    if (area.height() > image->height() + 15) painter.drawText(QRectF(20, image->height(), 400, 20), int(Qt::AlignLeft | Qt::AlignVCenter), QStringLiteral("token position Σs"));
+    if (area.height() > image->height() + 15)
+      painter.drawText(QRectF(20, image->height(), 400, 20), int(Qt::AlignLeft | Qt::AlignVCenter),
+                       QStringLiteral("token position Σs"));
   };
   figure.size = QSizeF(columns, rows + 20);
   figure.kind = QStringLiteral("map");
@@ -98,7 +102,8 @@ class TestExport : public QObject {
     QCOMPARE(image.pixel(0, 0), qRgb(0, 255, 0));
     // Around every tile edge and beyond 32,767 the cells are the right ones.
     for (const int x : {8191, 8192, 16383, 16384, 24576, 32766, 32767, 32768, 32769, 39998})
-      for (const int y : {0, 100, 255}) QCOMPARE(image.pixel(x, y), qRgb((x * 7) & 255, (y * 11) & 255, (x ^ y) & 255));
+      for (const int y : {0, 100, 255})
+        QCOMPARE(image.pixel(x, y), qRgb((x * 7) & 255, (y * 11) & 255, (x ^ y) & 255));
     QCOMPARE(contents(at(QStringLiteral("wide.csv"))), figure.csv.toUtf8());
   }
 
@@ -107,19 +112,25 @@ class TestExport : public QObject {
     exportFigure(figure, at(QStringLiteral("map.pdf")), {});
     const auto size = QFileInfo(at(QStringLiteral("map.pdf"))).size();
     QVERIFY2(size > 1000 && size < 5'000'000, qPrintable(QString::number(size)));
-    if (QStandardPaths::findExecutable(QStringLiteral("pdfimages")).isEmpty()) QSKIP("pdfimages is not installed");
-    const QString list = run(QStringLiteral("pdfimages"), {QStringLiteral("-list"), at(QStringLiteral("map.pdf"))});
+    if (QStandardPaths::findExecutable(QStringLiteral("pdfimages")).isEmpty())
+      QSKIP("pdfimages is not installed");
+    const QString list =
+        run(QStringLiteral("pdfimages"), {QStringLiteral("-list"), at(QStringLiteral("map.pdf"))});
     const auto lines = list.split(QLatin1Char('\n'), Qt::SkipEmptyParts);
     QCOMPARE(lines.size(), 3);  // two lines of heads, one image
-    QVERIFY2(lines[2].contains(QStringLiteral("2000")) && lines[2].contains(QStringLiteral("image")), qPrintable(list));
+    QVERIFY2(lines[2].contains(QStringLiteral("2000")) && lines[2].contains(QStringLiteral("image")),
+             qPrintable(list));
     QVERIFY2(!lines[2].contains(QStringLiteral("jpeg")), qPrintable(list));
-    run(QStringLiteral("pdfimages"), {QStringLiteral("-png"), at(QStringLiteral("map.pdf")), at(QStringLiteral("out"))});
+    run(QStringLiteral("pdfimages"),
+        {QStringLiteral("-png"), at(QStringLiteral("map.pdf")), at(QStringLiteral("out"))});
     const QImage image(at(QStringLiteral("out-000.png")));
     QCOMPARE(image.size(), QSize(2000, 256));
     for (const int x : {0, 1, 999, 1999})
-      for (const int y : {1, 128, 254}) QCOMPARE(image.pixel(x, y), qRgb((x * 7) & 255, (y * 11) & 255, (x ^ y) & 255));
+      for (const int y : {1, 128, 254})
+        QCOMPARE(image.pixel(x, y), qRgb((x * 7) & 255, (y * 11) & 255, (x ^ y) & 255));
     QCOMPARE(image.pixel(1999, 255), qRgb(255, 0, 255));
-    QVERIFY(run(QStringLiteral("pdftotext"), {at(QStringLiteral("map.pdf")), QStringLiteral("-")}).contains(QStringLiteral("token position Σs")));
+    QVERIFY(run(QStringLiteral("pdftotext"), {at(QStringLiteral("map.pdf")), QStringLiteral("-")})
+                .contains(QStringLiteral("token position Σs")));
     const QString info = run(QStringLiteral("pdfinfo"), {at(QStringLiteral("map.pdf"))});
     QVERIFY2(info.contains(QStringLiteral("A map & its “name”")), qPrintable(info));
     QVERIFY2(info.contains(QStringLiteral("model: demo")), qPrintable(info));
@@ -141,8 +152,10 @@ class TestExport : public QObject {
     QCOMPARE(one.size(), QSize(640, 400));
     QCOMPARE(three.size(), QSize(2000, 1250));
     QCOMPARE(int(std::lround(three.dotsPerMeterX() * 0.0254)), 300);
-    QCOMPARE(three.text(QStringLiteral("Title")), QStringLiteral("Slotscope esl · raven-passkey · password · 512 · layer 3 head 0"));
-    QVERIFY2(three.text(QStringLiteral("Description")).contains(QStringLiteral("layer: 3; head: 0")), qPrintable(three.text(QStringLiteral("Description"))));
+    QCOMPARE(three.text(QStringLiteral("Title")),
+             QStringLiteral("Slotscope esl · raven-passkey · password · 512 · layer 3 head 0"));
+    QVERIFY2(three.text(QStringLiteral("Description")).contains(QStringLiteral("layer: 3; head: 0")),
+             qPrintable(three.text(QStringLiteral("Description"))));
     // The same picture, so the same share of ink: nothing stayed thin, nothing was clipped.
     const auto ink = [](const QImage& image) {
       qint64 dark = 0;
@@ -150,7 +163,8 @@ class TestExport : public QObject {
         for (int x = 0; x < image.width(); ++x) dark += 255 - qGray(image.pixel(x, y));
       return double(dark) / image.width() / image.height();
     };
-    QVERIFY2(std::abs(ink(three) / ink(one) - 1) < 0.05, qPrintable(QStringLiteral("%1 %2").arg(ink(one)).arg(ink(three))));
+    QVERIFY2(std::abs(ink(three) / ink(one) - 1) < 0.05,
+             qPrintable(QStringLiteral("%1 %2").arg(ink(one)).arg(ink(three))));
     // CSV beside it, the same as the view's.
     QCOMPARE(contents(at(QStringLiteral("one.csv"))), view.csv().toUtf8());
   }
@@ -171,7 +185,9 @@ class TestExport : public QObject {
     Figure figure = mapFigure(20, 20);
     figure.title = QStringLiteral("a < b & c");
     exportFigure(figure, at(QStringLiteral("names.svg")), {.csv = false});
-    QVERIFY2(QString::fromUtf8(contents(at(QStringLiteral("names.svg")))).contains(QStringLiteral("a &lt; b &amp; c")), contents(at(QStringLiteral("names.svg"))).left(600));
+    QVERIFY2(QString::fromUtf8(contents(at(QStringLiteral("names.svg"))))
+                 .contains(QStringLiteral("a &lt; b &amp; c")),
+             contents(at(QStringLiteral("names.svg"))).left(600));
   }
 
   void selectionIsOffAndLightByDefault() {
@@ -197,7 +213,8 @@ class TestExport : public QObject {
     exportFigure(view, at(QStringLiteral("from-dark.png")), {.dpi = 96});
     QCOMPARE(QImage(at(QStringLiteral("from-dark.png"))).pixelColor(2, 2).name(), QStringLiteral("#ffffff"));
     exportFigure(view, at(QStringLiteral("dark.png")), {.dpi = 96, .dark = true});
-    QCOMPARE(QImage(at(QStringLiteral("dark.png"))).pixelColor(2, 2).name(), Theme::darkTheme().surface.name());
+    QCOMPARE(QImage(at(QStringLiteral("dark.png"))).pixelColor(2, 2).name(),
+             Theme::darkTheme().surface.name());
     Theme::apply(testing::pictureTheme());
   }
 
@@ -209,7 +226,8 @@ class TestExport : public QObject {
     file.close();
     const Figure figure = mapFigure(20, 20);
     const QString text = errorOf([&] { exportFigure(figure, path, {}); });
-    QVERIFY2(text.contains(QStringLiteral("keep.png")) && text.contains(QStringLiteral("exists")), qPrintable(text));
+    QVERIFY2(text.contains(QStringLiteral("keep.png")) && text.contains(QStringLiteral("exists")),
+             qPrintable(text));
     QCOMPARE(contents(path), QByteArray("mine"));
     exportFigure(figure, path, {.force = true});
     QVERIFY(contents(path).startsWith("\x89PNG"));
@@ -229,7 +247,8 @@ class TestExport : public QObject {
     options.size = {100000, 100000};
     options.dpi = 96;
     const QString text = errorOf([&] { exportFigure(figure, path, options); }, &kind);
-    QVERIFY2(text.contains(QStringLiteral("100000 x 100000")) && text.contains(QStringLiteral("400 million")), qPrintable(text));
+    QVERIFY2(text.contains(QStringLiteral("100000 x 100000")) && text.contains(QStringLiteral("400 million")),
+             qPrintable(text));
     QVERIFY(kind == Error::Kind::usage);
     options.size = {std::nan(""), 10};
     QVERIFY(errorOf([&] { exportFigure(figure, path, options); }).contains(QStringLiteral("size")));
@@ -248,19 +267,25 @@ class TestExport : public QObject {
     const Figure figure = mapFigure(20, 20);
     Error::Kind kind = Error::Kind::input;
     QString text = errorOf([&] { exportFigure(figure, at(QStringLiteral("figure.bmp")), {}); }, &kind);
-    QVERIFY2(text.contains(QStringLiteral(".bmp")) && text.contains(QStringLiteral(".png, .svg, .pdf or .csv")), qPrintable(text));
+    QVERIFY2(
+        text.contains(QStringLiteral(".bmp")) && text.contains(QStringLiteral(".png, .svg, .pdf or .csv")),
+        qPrintable(text));
     QVERIFY(kind == Error::Kind::usage);
     text = errorOf([&] { exportFigure(figure, at(QStringLiteral("no/such/folder/f.png")), {}); });
     QVERIFY2(text.contains(QStringLiteral("does not exist")), qPrintable(text));
     for (const char* suffix : {"png", "svg", "pdf", "csv"}) {
       // A place where nothing can be created, whoever asks.
       QFile::link(QStringLiteral("/proc/1/no"), at(QStringLiteral("dangling.") + QLatin1String(suffix)));
-      text = errorOf([&] { exportFigure(figure, at(QStringLiteral("dangling.") + QLatin1String(suffix)), {.csv = false}); });
+      text = errorOf([&] {
+        exportFigure(figure, at(QStringLiteral("dangling.") + QLatin1String(suffix)), {.csv = false});
+      });
       QVERIFY2(!text.isEmpty(), suffix);
     }
     Figure empty = figure;
     empty.csv.clear();
-    QVERIFY(errorOf([&] { exportFigure(empty, at(QStringLiteral("empty.csv")), {}); }).contains(QStringLiteral("no data")));
+    QVERIFY(errorOf([&] {
+              exportFigure(empty, at(QStringLiteral("empty.csv")), {});
+            }).contains(QStringLiteral("no data")));
   }
 
   void aFullDiskLeavesTheOldFile() {
@@ -279,15 +304,19 @@ class TestExport : public QObject {
       QCOMPARE(setrlimit(RLIMIT_FSIZE, &small), 0);
       const QString text = errorOf([&] { exportFigure(figure, path, {.force = true, .csv = false}); });
       QCOMPARE(setrlimit(RLIMIT_FSIZE, &before), 0);
-      QVERIFY2(text.contains(QStringLiteral("old.")), qPrintable(QLatin1String(suffix) + QLatin1Char(':') + text + QString::number(QFileInfo(path).size())));
+      QVERIFY2(text.contains(QStringLiteral("old.")),
+               qPrintable(QLatin1String(suffix) + QLatin1Char(':') + text +
+                          QString::number(QFileInfo(path).size())));
       QCOMPARE(contents(path), QByteArray("old"));
     }
     std::signal(SIGXFSZ, SIG_DFL);
-    QCOMPARE(QDir(folder_.path()).entryList({QStringLiteral("old.*")}, QDir::Files).size(), 3);  // and no half file beside it
+    QCOMPARE(QDir(folder_.path()).entryList({QStringLiteral("old.*")}, QDir::Files).size(),
+             3);  // and no half file beside it
   }
 
   void factsSurviveTheRoundTrip() {
-    const Facts facts{{QStringLiteral("prompt"), QStringLiteral("two\nlines: with colon")}, {QStringLiteral("layer"), QStringLiteral("3")}};
+    const Facts facts{{QStringLiteral("prompt"), QStringLiteral("two\nlines: with colon")},
+                      {QStringLiteral("layer"), QStringLiteral("3")}};
     const QString csv = factLines(facts) + QStringLiteral("a,b\n# not: a fact\n");
     const Facts back = parseFacts(csv);
     QCOMPARE(back.size(), 2);

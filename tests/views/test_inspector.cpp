@@ -28,11 +28,14 @@ double gates(const HeadRoutes& r, int slot, int64_t a, int64_t b) {
   double sum = 0;
   for (int64_t l = a + 1; l <= b; ++l)
     for (int k = 0; k < r.top_k; ++k)
-      if (int(r.index[size_t(l * r.top_k + k)]) == slot) sum += r.decay(l, k) * r.weight[size_t(l * r.top_k + k)];
+      if (int(r.index[size_t(l * r.top_k + k)]) == slot)
+        sum += r.decay(l, k) * r.weight[size_t(l * r.top_k + k)];
   return sum;
 }
 
-bool near(double a, double b, double tolerance = 1e-10) { return std::abs(a - b) <= tolerance * std::max(1.0, std::abs(b)); }
+bool near(double a, double b, double tolerance = 1e-10) {
+  return std::abs(a - b) <= tolerance * std::max(1.0, std::abs(b));
+}
 
 }  // namespace
 
@@ -120,7 +123,8 @@ class TestInspector : public QObject {
       double last = INFINITY;
       for (const auto& reader : facts.readers) {
         QVERIFY(reader.token > token);
-        const auto a = analysis::read_attribution(head_->writes, head_->reads_at(reader.token, reader.head), reader.token);
+        const auto a = analysis::read_attribution(head_->writes, head_->reads_at(reader.token, reader.head),
+                                                  reader.token);
         QVERIFY(near(reader.weight, a.weight[size_t(token)]));
         QVERIFY(reader.weight <= last);
         last = reader.weight;
@@ -138,7 +142,9 @@ class TestInspector : public QObject {
     const auto facts = tokenFacts(*head, 152, 511, RowOrder::Strength);
     for (const auto& reader : facts.readers) {
       double weight[2];
-      for (int h = 0; h < 2; ++h) weight[h] = analysis::read_attribution(head->writes, head->reads_at(reader.token, h), reader.token).weight[152];
+      for (int h = 0; h < 2; ++h)
+        weight[h] = analysis::read_attribution(head->writes, head->reads_at(reader.token, h), reader.token)
+                        .weight[152];
       QVERIFY(near(reader.weight, std::max(weight[0], weight[1])));
       QCOMPARE(reader.head, weight[1] > weight[0] ? 1 : 0);
     }
@@ -147,9 +153,11 @@ class TestInspector : public QObject {
   void ordersAndUnknowns() {
     const int slot = head_->allocation.order[12];
     const auto by_strength = slotFacts(*head_, slot, 511, RowOrder::Strength).writers;
-    for (size_t i = 1; i < by_strength.size(); ++i) QVERIFY(by_strength[i - 1].strength >= by_strength[i].strength);
+    for (size_t i = 1; i < by_strength.size(); ++i)
+      QVERIFY(by_strength[i - 1].strength >= by_strength[i].strength);
     const auto by_left = slotFacts(*head_, slot, 511, RowOrder::Left).writers;
-    for (size_t i = 1; i < by_left.size(); ++i) QVERIFY(std::isnan(by_left[i].left) || by_left[i - 1].left >= by_left[i].left);
+    for (size_t i = 1; i < by_left.size(); ++i)
+      QVERIFY(std::isnan(by_left[i].left) || by_left[i - 1].left >= by_left[i].left);
     QCOMPARE(by_left.size(), by_strength.size());
     // No decay captured: nothing is said about what is left.
     auto head = std::make_shared<analysis::HeadData>(*head_);
@@ -176,7 +184,10 @@ class TestInspector : public QObject {
         if (row.kind == kind && n-- == 0) return row;
       return InspectorView::Row{};
     };
-    const auto click = [&](const QRectF& area) { QTest::mouseClick(&view, Qt::LeftButton, {}, (area.center() - QPointF(0, view.scrollOffset())).toPoint()); };
+    const auto click = [&](const QRectF& area) {
+      QTest::mouseClick(&view, Qt::LeftButton, {},
+                        (area.center() - QPointF(0, view.scrollOffset())).toPoint());
+    };
     const auto slot_row = find(InspectorView::Row::Slot, 2);
     const int before = selection.current().slot;
     QVERIFY(int(slot_row.value) != before);
@@ -195,7 +206,8 @@ class TestInspector : public QObject {
     shown = 0;
     for (const auto& row : view.rows()) shown += row.kind == InspectorView::Row::Slot;
     QCOMPARE(shown, 8);
-    QVERIFY(view.tipAt(find(InspectorView::Row::Slot, 0).area.center()).contains(QStringLiteral("write strength")));
+    QVERIFY(view.tipAt(find(InspectorView::Row::Slot, 0).area.center())
+                .contains(QStringLiteral("write strength")));
     view.grab();
   }
 
@@ -207,7 +219,8 @@ class TestInspector : public QObject {
     QTest::keyClick(&view, Qt::Key_Down);
     const auto row = view.rows()[1];
     QCOMPARE(row.kind, InspectorView::Row::Writer);
-    QVERIFY2(view.accessibleName().contains(QStringLiteral("written by token %1").arg(row.value)), qPrintable(view.accessibleName()));
+    QVERIFY2(view.accessibleName().contains(QStringLiteral("written by token %1").arg(row.value)),
+             qPrintable(view.accessibleName()));
     QTest::keyClick(&view, Qt::Key_Return);
     QCOMPARE(selection.current().token, qint64(row.value));
   }
@@ -225,7 +238,8 @@ class TestInspector : public QObject {
     QCOMPARE(view.referenceToken(), int64_t(selection.current().token));
     QCOMPARE(view.choiceText(), QStringLiteral("at token %1").arg(selection.current().token));
     testing::keepPicture(view.grab().toImage(), QStringLiteral("inspector-at-token"));
-    QVERIFY2(view.accessibleName().contains(QStringLiteral("retrieval only")), qPrintable(view.accessibleName()));
+    QVERIFY2(view.accessibleName().contains(QStringLiteral("retrieval only")),
+             qPrintable(view.accessibleName()));
   }
 
   void csvEqualsTheFacts() {
@@ -290,8 +304,10 @@ class TestInspector : public QObject {
     selection.request({.token = 512});
     const QImage image = view.grab().toImage();
     const QRectF predicted = view.stepRect(1, 274), own = view.stepRect(0, 274);
-    QCOMPARE(image.pixelColor(int(predicted.left()) + 3, int(predicted.center().y())).name(), Theme::current().hoverFill.name());
-    QCOMPARE(image.pixelColor(int(own.left()) + 3, int(own.center().y())).name(), Theme::current().selectionRow.name());
+    QCOMPARE(image.pixelColor(int(predicted.left()) + 3, int(predicted.center().y())).name(),
+             Theme::current().hoverFill.name());
+    QCOMPARE(image.pixelColor(int(own.left()) + 3, int(own.center().y())).name(),
+             Theme::current().selectionRow.name());
   }
 
   void wrongAnswerNamesTheExpectedOne() {
@@ -306,7 +322,8 @@ class TestInspector : public QObject {
     view.setRun(run);
     view.show();
     testing::keepPicture(view.grab().toImage(), QStringLiteral("output-wrong"));
-    QVERIFY2(view.accessibleName().contains(QStringLiteral("wrong, expected DNxril3R")), qPrintable(view.accessibleName()));
+    QVERIFY2(view.accessibleName().contains(QStringLiteral("wrong, expected DNxril3R")),
+             qPrintable(view.accessibleName()));
     // No expected answer: no verdict.
     info.has_answer = false;
     run = std::make_shared<RunData>();

@@ -1,4 +1,5 @@
-// Prompt: line breaking, hit tests, joined characters, background values against the analysis, search, brush, keys.
+// Prompt: line breaking, hit tests, joined characters, background values against the analysis, search, brush,
+// keys.
 #include <QLineEdit>
 #include <QSignalSpy>
 #include <cmath>
@@ -68,7 +69,8 @@ class TestPrompt : public QObject {
         right = p.left + p.width;
         next += p.cell.count;
       }
-      QVERIFY2(right <= width - PromptLayout::kPad + 0.02, qPrintable(QStringLiteral("line %1 ends at %2 of %3").arg(i).arg(right).arg(width)));
+      QVERIFY2(right <= width - PromptLayout::kPad + 0.02,
+               qPrintable(QStringLiteral("line %1 ends at %2 of %3").arg(i).arg(right).arg(width)));
     }
     QCOMPARE(next, run.tokens);
     for (int64_t t = 0; t < run.tokens; t += std::max<int64_t>(1, run.tokens / 300)) {
@@ -84,8 +86,13 @@ class TestPrompt : public QObject {
 
  private Q_SLOTS:
   void everyTokenOnceAtEveryWidth() {
-    std::vector<std::string> odd{"<bos>", "word", " two", "\n", "\xE2\x86", "\xB5", "x", "\xF0", "\x9F", "\x98", "\x80", " ", "", "\x80", "\x07",
-                                 "averyveryverylongtokenwithoutanyspaceinitatallwhichdoesnotfit", "tab\t", "日本語", "\n", "\n", "end"};
+    std::vector<std::string> odd{
+        "<bos>",    "word",   " two", "\n",
+        "\xE2\x86", "\xB5",   "x",    "\xF0",
+        "\x9F",     "\x98",   "\x80", " ",
+        "",         "\x80",   "\x07", "averyveryverylongtokenwithoutanyspaceinitatallwhichdoesnotfit",
+        "tab\t",    "日本語", "\n",   "\n",
+        "end"};
     for (const double width : {45.0, 75.0, 200.0, 746.0, 2000.0})
       for (const bool as_written : {false, true}) {
         checkLayout(run_->info(), width, as_written);
@@ -97,7 +104,8 @@ class TestPrompt : public QObject {
       std::vector<std::string> tokens;
       for (int i = 0; i < 200; ++i) {
         std::string t;
-        for (int n = random.below(6); n >= 0; --n) t += char(random.below(3) == 0 ? ' ' : random.below(40) == 0 ? '\n' : random.below(256));
+        for (int n = random.below(6); n >= 0; --n)
+          t += char(random.below(3) == 0 ? ' ' : random.below(40) == 0 ? '\n' : random.below(256));
         tokens.push_back(t);
       }
       checkLayout(runOf(tokens, random.below(200)), 40 + random.below(600), round % 2);
@@ -144,7 +152,7 @@ class TestPrompt : public QObject {
   void spansAndRoles() {
     const auto& info = run_->info();
     const auto* key = info.span("key");
-    QCOMPARE(tokenSpan(info, key->begin), QStringLiteral("key"));       // inside the needle as well
+    QCOMPARE(tokenSpan(info, key->begin), QStringLiteral("key"));  // inside the needle as well
     QCOMPARE(tokenSpan(info, key->begin - 1), QStringLiteral("needle"));
     QCOMPARE(tokenSpan(info, info.prompt_tokens), QStringLiteral("answer"));
     QCOMPARE(tokenSpan(info, info.prompt_tokens - 1), QStringLiteral("query"));
@@ -181,11 +189,17 @@ class TestPrompt : public QObject {
         if (std::isnan(expected))
           QVERIFY(std::isnan(left[size_t(j)]));
         else
-          QVERIFY2(std::abs(left[size_t(j)] - expected) <= 1e-10, qPrintable(QStringLiteral("token %1 at %2: %3, not %4").arg(j).arg(t).arg(left[size_t(j)]).arg(expected)));
+          QVERIFY2(std::abs(left[size_t(j)] - expected) <= 1e-10,
+                   qPrintable(QStringLiteral("token %1 at %2: %3, not %4")
+                                  .arg(j)
+                                  .arg(t)
+                                  .arg(left[size_t(j)])
+                                  .arg(expected)));
       }
     }
     const auto reads = attributionOf(*head_, query);
-    const auto expected = analysis::read_attribution(head_->writes, head_->reads_at(query, head_->read_heads[0]), query);
+    const auto expected =
+        analysis::read_attribution(head_->writes, head_->reads_at(query, head_->read_heads[0]), query);
     for (size_t j = 0; j < expected.weight.size(); ++j) QCOMPARE(reads[j], std::max(0.0, expected.weight[j]));
     QVERIFY(attributionOf(*head_, 5).empty());  // nothing was captured there
   }
@@ -218,15 +232,19 @@ class TestPrompt : public QObject {
     // Key tokens are underlined in red, 2 px.
     const auto* key = run_->info().span("key");
     const QRectF r = view.tokenRects(key->begin)[0];
-    QCOMPARE(image.pixelColor(int(r.center().x()), int(r.bottom()) - 1).name(), Theme::current().retrieval.name());
-    QCOMPARE(image.pixelColor(int(r.center().x()), int(r.bottom()) - 2).name(), Theme::current().retrieval.name());
+    QCOMPARE(image.pixelColor(int(r.center().x()), int(r.bottom()) - 1).name(),
+             Theme::current().retrieval.name());
+    QCOMPARE(image.pixelColor(int(r.center().x()), int(r.bottom()) - 2).name(),
+             Theme::current().retrieval.name());
   }
 
   void clickBrushAndWord() {
     SelectionModel selection;
     OpenPrompt view(&selection);
     open(view, selection);
-    const auto at = [&](int64_t t) { return (view.tokenRects(t)[0].center() - QPointF(0, view.scrollOffset())).toPoint(); };
+    const auto at = [&](int64_t t) {
+      return (view.tokenRects(t)[0].center() - QPointF(0, view.scrollOffset())).toPoint();
+    };
     QTest::mouseClick(&view, Qt::LeftButton, {}, at(120));
     QCOMPARE(selection.current().token, qint64(120));
     QVERIFY2(view.accessibleName().contains(QStringLiteral("token 120")), qPrintable(view.accessibleName()));
@@ -237,7 +255,8 @@ class TestPrompt : public QObject {
     QCOMPARE(selection.current().token, qint64(120));
     const auto* key = run_->info().span("key");
     QTest::mouseDClick(&view, Qt::LeftButton, {}, at(key->begin + 2));
-    QCOMPARE(selection.brush(), (std::optional<std::pair<qint64, qint64>>{{key->begin, key->end + 1}}));  // with its full stop
+    QCOMPARE(selection.brush(),
+             (std::optional<std::pair<qint64, qint64>>{{key->begin, key->end + 1}}));  // with its full stop
     QTest::mouseMove(&view, at(33));
     QCOMPARE(selection.hoverToken(), qint64(33));
     QVERIFY(view.tipAt(view.tokenRects(key->begin)[0].center()).contains(QStringLiteral("key")));
@@ -250,10 +269,12 @@ class TestPrompt : public QObject {
     selection.request({.token = 0});
     const std::string text(run_->info().bytes.begin(), run_->info().bytes.end());
     std::vector<size_t> places;
-    for (size_t p = text.find("password"); p != std::string::npos; p = text.find("password", p + 1)) places.push_back(p);
+    for (size_t p = text.find("password"); p != std::string::npos; p = text.find("password", p + 1))
+      places.push_back(p);
     QCOMPARE(places.size(), size_t(2));
     QCOMPARE(view.searchFor(QStringLiteral("PassWord")), 2);
-    const qint64 first = qint64(places[0]) - 4, second = qint64(places[1]) - 4;  // <bos> is one token of five bytes
+    const qint64 first = qint64(places[0]) - 4,
+                 second = qint64(places[1]) - 4;  // <bos> is one token of five bytes
     QCOMPARE(selection.current().token, first);
     QTest::keyClick(&view, Qt::Key_F3);
     QCOMPARE(selection.current().token, second);
@@ -278,7 +299,8 @@ class TestPrompt : public QObject {
     QSignalSpy renamed(&view, &PromptView::choiceTextChanged);
     selection.request({.slot = 5});
     QCOMPARE(renamed.last()[0].toString(), QStringLiteral("colour: writes into slot 5"));
-    for (const auto q : {PromptView::Quantity::TotalWrites, PromptView::Quantity::LeftAtQuery, PromptView::Quantity::ReadBySelected, PromptView::Quantity::Surprisal}) {
+    for (const auto q : {PromptView::Quantity::TotalWrites, PromptView::Quantity::LeftAtQuery,
+                         PromptView::Quantity::ReadBySelected, PromptView::Quantity::Surprisal}) {
       view.setQuantity(q);
       view.values();
       view.grab();
@@ -311,7 +333,8 @@ class TestPrompt : public QObject {
     QVERIFY(view.lineCount() > 1000);
     selection.request({.token = 131000});
     const QRectF r = view.tokenRects(131000)[0];
-    QVERIFY(r.top() >= view.scrollOffset() && r.bottom() <= view.scrollOffset() + view.contentRect().height());
+    QVERIFY(r.top() >= view.scrollOffset() &&
+            r.bottom() <= view.scrollOffset() + view.contentRect().height());
     selection.request({.token = 0});
     QCOMPARE(view.scrollOffset(), 0.0);
     // Painting costs what is on screen, not what is in the run.
