@@ -52,7 +52,7 @@ run() {  # preset
   QT_QPA_PLATFORM=offscreen ctest --preset "$1" --verbose -j 2 >"$log/ctest-$1.txt" 2>&1 || true
   grep -E '^ *[0-9]+/[0-9]+ Test' "$log/ctest-$1.txt" || true
   # What failed, in enough detail to act on.
-  grep -E '^[0-9]+: (FAIL|FAIL!|   Loc:|QFATAL|.*(Sanitizer|runtime error))' "$log/ctest-$1.txt" | head -n 80 || true
+  grep -E '^[0-9]+: (FAIL|FAIL!|QFATAL|.*(Sanitizer|runtime error))' "$log/ctest-$1.txt" | head -n 80 || true
 }
 
 run "$preset"
