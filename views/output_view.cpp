@@ -125,11 +125,15 @@ void OutputView::paintAll(QPainter& painter, double width, const Theme& theme, b
     }
   }
   const double heads = tableTop() / unit(Theme::current()) * u - (kFirst - kHeads) * u;
-  const double chosen_x = kLeft + 40 * u, p_x = kLeft + 88 * u;
+  const auto list = steps();
+  // Positions grow to "131 072": the column keeps clear of the next one, at the cost of the bars.
+  const double widest =
+      list.isEmpty() ? 0 : QFontMetricsF(theme.label()).horizontalAdvance(count(list.back().position));
+  const double chosen_x = kLeft + std::max(40 * u, widest + 8 * u), p_x = chosen_x + 48 * u;
   write(kLeft, right, heads, int(Qt::AlignLeft), QStringLiteral("step"), theme.micro(), theme.text3);
   write(chosen_x, right, heads, int(Qt::AlignLeft), QStringLiteral("chosen"), theme.micro(), theme.text3);
   write(p_x, right, heads, int(Qt::AlignLeft), QStringLiteral("p"), theme.micro(), theme.text3);
-  const double number_right = std::min(p_x + 102 * u, right - 20 * u);
+  const double number_right = std::min(kLeft + 190 * u, right - 20 * u);
   const bool others = right - number_right > 50 * u;
   if (others)
     write(p_x + 20, right, heads, int(Qt::AlignRight), QStringLiteral("next candidates"), theme.micro(),
@@ -137,7 +141,6 @@ void OutputView::paintAll(QPainter& painter, double width, const Theme& theme, b
   painter.setRenderHint(QPainter::Antialiasing, false);
   painter.fillRect(QRectF(kLeft - 1, std::round(heads + 9 * u) - 1, width - kLeft - kRight + 2, 1),
                    theme.line);
-  const auto list = steps();
   const int64_t token = selection_ ? selection_->current().token : -1;
   const QRectF clip = painter.hasClipping() ? painter.clipBoundingRect() : QRectF(0, 0, width, 1e9);
   for (int i = 0; i < list.size(); ++i) {
@@ -151,7 +154,7 @@ void OutputView::paintAll(QPainter& painter, double width, const Theme& theme, b
       painter.fillRect(area, theme.selectionRow);
     else if (predicted)
       painter.fillRect(area, theme.hoverFill);
-    write(kLeft, chosen_x, middle, int(Qt::AlignLeft), QString::number(step.position), theme.label(),
+    write(kLeft, chosen_x, middle, int(Qt::AlignLeft), count(step.position), theme.label(),
           here ? theme.selection : theme.text2);
     const QString name = QFontMetricsF(bold).elidedText(step.chosen, Qt::ElideRight, p_x - chosen_x - 4);
     write(chosen_x, p_x, middle, int(Qt::AlignLeft), name, bold, here ? theme.selection : theme.text);
