@@ -47,7 +47,8 @@ void paint_histogram(QPainter& p, const QRectF& r, const std::vector<int64_t>& h
   const double w = r.width() / double(h.size());
   for (size_t i = 0; i < h.size(); ++i) {
     if (h[i] == 0) continue;
-    const double height = std::max(1.0, std::round(r.height() * std::log1p(double(h[i])) / std::log1p(double(most))));
+    const double height =
+        std::max(1.0, std::round(r.height() * std::log1p(double(h[i])) / std::log1p(double(most))));
     const double x0 = std::floor(r.left() + double(i) * w), x1 = std::floor(r.left() + double(i + 1) * w);
     p.fillRect(QRectF(x0, r.bottom() - height, std::max(1.0, x1 - x0 - (w >= 3 ? 1 : 0)), height), colour);
   }
@@ -77,7 +78,8 @@ ColourBar::ColourBar(QWidget* parent) : QWidget(parent) {
 
 void ColourBar::setState(const ColourState& state) {
   state_ = state;
-  setAccessibleDescription(state.scale.valid ? limitText(state.scale.left()) + QStringLiteral(" to ") + limitText(state.scale.right())
+  setAccessibleDescription(state.scale.valid ? limitText(state.scale.left()) + QStringLiteral(" to ") +
+                                                   limitText(state.scale.right())
                                              : QStringLiteral("no finite values"));
   updateGeometry();
   update();
@@ -92,7 +94,8 @@ QString ColourBar::badText() const {
 
 QSize ColourBar::sizeHint() const {
   const Theme& theme = Theme::current();
-  const double bad = badText().isEmpty() ? 0 : QFontMetricsF(theme.labelSemibold()).horizontalAdvance(badText()) + 14;
+  const double bad =
+      badText().isEmpty() ? 0 : QFontMetricsF(theme.labelSemibold()).horizontalAdvance(badText()) + 14;
   return {int(bad + (46 + 120 + 56) * theme.base / 12), 32};
 }
 
@@ -121,7 +124,8 @@ void ColourBar::paintEvent(QPaintEvent*) {
     if (state_.scale.scale == RangeScale::log) right += QStringLiteral(" log");
     if (state_.scale.scale == RangeScale::symlog) right += QStringLiteral(" sym");
     p.drawText(QRectF(bar.left() - 60, bar.top() - 4, 55, 20), Qt::AlignRight | Qt::AlignVCenter, left);
-    p.drawText(QRectF(bar.right() + 5, bar.top() - 4, width() - bar.right() - 5, 20), Qt::AlignLeft | Qt::AlignVCenter,
+    p.drawText(QRectF(bar.right() + 5, bar.top() - 4, width() - bar.right() - 5, 20),
+               Qt::AlignLeft | Qt::AlignVCenter,
                m.elidedText(right, Qt::ElideRight, width() - bar.right() - 5));
   } else if (state_.nan + state_.inf > 0) {
     p.setPen(theme.text2);
@@ -173,8 +177,10 @@ void ColourBar::mouseReleaseEvent(QMouseEvent* event) {
 }
 
 void ColourBar::keyPressEvent(QKeyEvent* event) {
-  if (event->key() == Qt::Key_Space || event->key() == Qt::Key_Return || event->key() == Qt::Key_Enter) Q_EMIT clicked();
-  else QWidget::keyPressEvent(event);
+  if (event->key() == Qt::Key_Space || event->key() == Qt::Key_Return || event->key() == Qt::Key_Enter)
+    Q_EMIT clicked();
+  else
+    QWidget::keyPressEvent(event);
 }
 
 // --- editor ---
@@ -191,17 +197,22 @@ ColourRangeEditor::ColourRangeEditor(QWidget* parent) : QFrame(parent, Qt::Popup
     b->setGeometry(place);
     return b;
   };
-  min_max_ = button(QStringLiteral("min–max"), {12, 117, 66, 22}, QStringLiteral("smallest and largest finite value of the head"));
-  percentile_ = button(QStringLiteral("99.9 %"), {82, 117, 56, 22}, QStringLiteral("0.1 % of the values lie above"));
-  visible_ = button(QStringLiteral("visible"), {142, 117, 54, 22}, QStringLiteral("smallest and largest value of what is on screen"));
+  min_max_ = button(QStringLiteral("min–max"), {12, 117, 66, 22},
+                    QStringLiteral("smallest and largest finite value of the head"));
+  percentile_ =
+      button(QStringLiteral("99.9 %"), {82, 117, 56, 22}, QStringLiteral("0.1 % of the values lie above"));
+  visible_ = button(QStringLiteral("visible"), {142, 117, 54, 22},
+                    QStringLiteral("smallest and largest value of what is on screen"));
   log_ = button(QStringLiteral("log"), {200, 117, 32, 22}, QStringLiteral("logarithmic (L)"));
-  symlog_ = button(QStringLiteral("symlog"), {236, 117, 54, 22}, QStringLiteral("logarithmic away from zero, linear around it"));
+  symlog_ = button(QStringLiteral("symlog"), {236, 117, 54, 22},
+                   QStringLiteral("logarithmic away from zero, linear around it"));
   map_ = new QComboBox(this);
   map_->addItems(colourMapNames());
   map_->setGeometry(46, 145, 92, 24);
   map_->setAccessibleName(QStringLiteral("Colour map"));
   reverse_ = button(QStringLiteral("⇄"), {142, 146, 24, 22}, QStringLiteral("reverse the map"));
-  soft_ = button(QStringLiteral("soft"), {168, 146, 36, 22}, QStringLiteral("soft low end: many weak values stay quiet"));
+  soft_ = button(QStringLiteral("soft"), {168, 146, 36, 22},
+                 QStringLiteral("soft low end: many weak values stay quiet"));
   low_ = new QLineEdit(this);
   high_ = new QLineEdit(this);
   low_->setGeometry(208, 146, 38, 22);
@@ -220,7 +231,8 @@ ColourRangeEditor::ColourRangeEditor(QWidget* parent) : QFrame(parent, Qt::Popup
       Q_EMIT changed(s);
     });
   };
-  mode(min_max_, RangeMode::min_max), mode(percentile_, RangeMode::percentile), mode(visible_, RangeMode::visible);
+  mode(min_max_, RangeMode::min_max), mode(percentile_, RangeMode::percentile),
+      mode(visible_, RangeMode::visible);
   const auto scale = [this](QToolButton* b, RangeScale to) {
     connect(b, &QToolButton::clicked, this, [this, to] {
       ColourSettings s = state_.settings;
@@ -267,7 +279,9 @@ void ColourRangeEditor::setState(const ColourState& state) {
   reverse_->setChecked(s.reverse);
   soft_->setChecked(s.soft);
   map_->setCurrentText(s.map);
-  const auto text = [](double v) { return v == 0 ? QStringLiteral("0") : std::abs(v) >= 100 ? limitText(v) : strength(v, 3); };
+  const auto text = [](double v) {
+    return v == 0 ? QStringLiteral("0") : std::abs(v) >= 100 ? limitText(v) : strength(v, 3);
+  };
   if (!low_->hasFocus()) low_->setText(text(state.scale.low));
   if (!high_->hasFocus()) high_->setText(text(state.scale.high));
   for (QLineEdit* e : {low_, high_}) e->setCursorPosition(0);
@@ -307,7 +321,8 @@ void ColourRangeEditor::paintEvent(QPaintEvent*) {
   p.drawText(QRectF(12, 6, 130, 20), Qt::AlignLeft | Qt::AlignVCenter, QStringLiteral("Colour range"));
   p.setFont(theme.micro());
   p.setPen(theme.text2);
-  p.drawText(QRectF(110, 6, 178, 20), Qt::AlignRight | Qt::AlignVCenter, count(state_.finite) + QStringLiteral(" routed cells, log count"));
+  p.drawText(QRectF(110, 6, 178, 20), Qt::AlignRight | Qt::AlignVCenter,
+             count(state_.finite) + QStringLiteral(" routed cells, log count"));
   p.setFont(theme.label());
   p.drawText(QRectF(12, 145, 34, 24), Qt::AlignLeft | Qt::AlignVCenter, QStringLiteral("Map"));
   p.drawText(QRectF(246, 146, 6, 22), Qt::AlignCenter, QStringLiteral("–"));
@@ -319,7 +334,8 @@ void ColourRangeEditor::paintEvent(QPaintEvent*) {
   // Between the handles the map, outside its end colours.
   const QRectF strip = stripRect();
   const double a = std::min(handleX(false), handleX(true)), b = std::max(handleX(false), handleX(true));
-  p.fillRect(QRectF(strip.left(), strip.top(), a - strip.left(), strip.height()), QColor(state_.colours.first()));
+  p.fillRect(QRectF(strip.left(), strip.top(), a - strip.left(), strip.height()),
+             QColor(state_.colours.first()));
   p.fillRect(QRectF(b, strip.top(), strip.right() - b, strip.height()), QColor(state_.colours.last()));
   if (b - a >= 1) paint_strip(p, QRectF(a, strip.top(), b - a, strip.height()), state_.colours, theme);
   p.setRenderHint(QPainter::Antialiasing, true);
@@ -345,7 +361,8 @@ void ColourRangeEditor::mouseMoveEvent(QMouseEvent* event) {
   if (dragging_ == 0) return;
   ColourScale all = state_.scale;
   all.low = state_.data_low, all.high = state_.data_high;
-  const double v = all.value(std::clamp((event->position().x() - stripRect().left()) / stripRect().width(), 0.0, 1.0));
+  const double v =
+      all.value(std::clamp((event->position().x() - stripRect().left()) / stripRect().width(), 0.0, 1.0));
   double left = state_.scale.left(), right = state_.scale.right();
   (dragging_ == 1 ? left : right) = v;
   if (left == right || (left < right) == state_.scale.downwards) return;  // handles do not pass each other
@@ -362,7 +379,8 @@ void ColourRangeEditor::typed() {
   double low = 0, high = 0;
   const bool ok = parseNumber(low_->text(), &low) && parseNumber(high_->text(), &high) && low < high;
   for (QLineEdit* e : {low_, high_}) {
-    e->setStyleSheet(ok ? QString() : QStringLiteral("border: 1px solid %1").arg(Theme::current().error.name()));
+    e->setStyleSheet(ok ? QString()
+                        : QStringLiteral("border: 1px solid %1").arg(Theme::current().error.name()));
     e->setToolTip(ok ? QString() : QStringLiteral("two numbers, the lower one first"));
   }
   if (!ok) return;

@@ -1,5 +1,5 @@
-// The colour bar of a view bar and the editor that opens from it (design: section 6 "Colour range editor"). Changing the range
-// only recolours.
+// The colour bar of a view bar and the editor that opens from it (design: section 6 "Colour range editor").
+// Changing the range only recolours.
 #pragma once
 
 #include <QFrame>
@@ -35,7 +35,7 @@ class ColourBar : public QWidget {
   const ColourState& state() const { return state_; }
   QSize sizeHint() const override;
   QRectF barRect() const;
-  QString badText() const;   // "3 NaN", "3 NaN, 2 ∞", ""
+  QString badText() const;  // "3 NaN", "3 NaN, 2 ∞", ""
 
  Q_SIGNALS:
   void clicked();

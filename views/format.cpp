@@ -31,7 +31,11 @@ bool not_finite(double v, QString* text) {
 int decode(std::string_view s, char32_t* code) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(s[i]); };
   const unsigned char b = byte(0);
-  const int n = b < 0x80 ? 1 : b >= 0xC2 && b < 0xE0 ? 2 : b >= 0xE0 && b < 0xF0 ? 3 : b >= 0xF0 && b < 0xF5 ? 4 : 0;
+  const int n = b < 0x80                ? 1
+                : b >= 0xC2 && b < 0xE0 ? 2
+                : b >= 0xE0 && b < 0xF0 ? 3
+                : b >= 0xF0 && b < 0xF5 ? 4
+                                        : 0;
   if (n == 0 || s.size() < size_t(n)) return 0;
   char32_t c = n == 1 ? b : b & (0x7F >> n);
   for (int i = 1; i < n; ++i) {
@@ -44,19 +48,27 @@ int decode(std::string_view s, char32_t* code) {
   return n;
 }
 
-QString hex(uint32_t v, int digits) { return QString::number(v, 16).toUpper().rightJustified(digits, QLatin1Char('0')); }
+QString hex(uint32_t v, int digits) {
+  return QString::number(v, 16).toUpper().rightJustified(digits, QLatin1Char('0'));
+}
 
 QString one_character(char32_t c) {
   switch (c) {
-    case U' ': return QStringLiteral("␣");
-    case U'\n': return QStringLiteral("↵");
-    case U'\t': return QStringLiteral("⇥");
-    default: break;
+    case U' ':
+      return QStringLiteral("␣");
+    case U'\n':
+      return QStringLiteral("↵");
+    case U'\t':
+      return QStringLiteral("⇥");
+    default:
+      break;
   }
   if (c < 0x20 || c == 0x7F) return QStringLiteral("\\x") + hex(c, 2);
   const auto category = QChar::category(c);
-  // Format and control characters would be invisible or turn the rest of the line around. Joiners stay: emoji need them.
-  const bool invisible = category == QChar::Other_Control || (category == QChar::Other_Format && c != 0x200D) ||
+  // Format and control characters would be invisible or turn the rest of the line around. Joiners stay: emoji
+  // need them.
+  const bool invisible = category == QChar::Other_Control ||
+                         (category == QChar::Other_Format && c != 0x200D) ||
                          category == QChar::Separator_Line || category == QChar::Separator_Paragraph;
   if (invisible) return QStringLiteral("\\u") + hex(c, 4);
   return QString::fromUcs4(&c, 1);
@@ -65,9 +77,11 @@ QString one_character(char32_t c) {
 // A run of bytes that are no whole character.
 QString broken(std::string_view run, bool at_end) {
   QString s;
-  for (const char b : run) s += (s.isEmpty() ? QString() : QStringLiteral(" ")) + hex(static_cast<unsigned char>(b), 2);
+  for (const char b : run)
+    s += (s.isEmpty() ? QString() : QStringLiteral(" ")) + hex(static_cast<unsigned char>(b), 2);
   const auto first = static_cast<unsigned char>(run.front());
-  if ((first & 0xC0) == 0x80) s.prepend(kEllipsis);           // continuation bytes: the character began in an earlier token
+  if ((first & 0xC0) == 0x80)
+    s.prepend(kEllipsis);  // continuation bytes: the character began in an earlier token
   if (at_end && first >= 0xC2 && first < 0xF5) s += kEllipsis;  // it goes on in the next one
   return s;
 }
@@ -122,7 +136,8 @@ QString seconds(double s) {
   const QLatin1Char zero('0'), colon(':');
   const QString sec = QString::number(n % 60).rightJustified(2, zero);
   if (n < 3600) return QString::number(n / 60) + colon + sec;
-  return QString::number(n / 3600) + colon + QString::number(n / 60 % 60).rightJustified(2, zero) + colon + sec;
+  return QString::number(n / 3600) + colon + QString::number(n / 60 % 60).rightJustified(2, zero) + colon +
+         sec;
 }
 
 QString signedNumber(double v, int decimals) {

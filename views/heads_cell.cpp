@@ -29,7 +29,8 @@ HeadsGeometry HeadsGeometry::make(const QRectF& area, int layers, int heads, dou
   return g;
 }
 
-HeadNumber headNumber(const analysis::RunSummary& summary, const analysis::HeadSummary& head, HeadsView::Picture picture) {
+HeadNumber headNumber(const analysis::RunSummary& summary, const analysis::HeadSummary& head,
+                      HeadsView::Picture picture) {
   HeadNumber n;
   double largest = 1;
   switch (picture) {
@@ -39,13 +40,19 @@ HeadNumber headNumber(const analysis::RunSummary& summary, const analysis::HeadS
       for (const auto& h : summary.head_list)
         if (std::isfinite(h.mean_write_strength)) largest = std::max(largest, h.mean_write_strength);
       break;
-    case HeadsView::Picture::read_mass_on_key: n.value = head.read_mass_on_key; break;
+    case HeadsView::Picture::read_mass_on_key:
+      n.value = head.read_mass_on_key;
+      break;
     case HeadsView::Picture::entropy:
       n.value = head.statistics.entropy;
       largest = std::log(std::max<double>(2, double(head.esl.esl.size())));
       break;
-    case HeadsView::Picture::esl_curve: n.value = head.statistics.gini; break;
-    case HeadsView::Picture::allocation: n.value = head.allocation.head_score; break;
+    case HeadsView::Picture::esl_curve:
+      n.value = head.statistics.gini;
+      break;
+    case HeadsView::Picture::allocation:
+      n.value = head.allocation.head_score;
+      break;
   }
   n.place = std::isnan(n.value) ? n.value : largest > 0 ? std::clamp(n.value / largest, 0.0, 1.0) : 0;
   n.text = strength(n.value, picture == HeadsView::Picture::entropy ? 2 : 3);
@@ -80,9 +87,11 @@ void esl_curve(QPainter& p, const QRectF& r, const analysis::HeadSummary& head, 
   const double n = std::max<double>(1, double(e.order.size()));
   for (size_t i = 0; i < e.order.size() && most > 0; ++i) {
     const auto slot = size_t(e.order[i]);
-    const double x0 = std::floor(r.left() + double(i) / n * r.width()), x1 = std::floor(r.left() + double(i + 1) / n * r.width());
+    const double x0 = std::floor(r.left() + double(i) / n * r.width()),
+                 x1 = std::floor(r.left() + double(i + 1) / n * r.width());
     const double h = std::round(double(e.esl[slot]) / most * (r.height() - 3));
-    if (x1 > x0 && h > 0) p.fillRect(QRectF(x0, r.bottom() - 1 - h, x1 - x0, h), theme.regimeColour(e.regime[slot]));
+    if (x1 > x0 && h > 0)
+      p.fillRect(QRectF(x0, r.bottom() - 1 - h, x1 - x0, h), theme.regimeColour(e.regime[slot]));
   }
   p.setPen(QPen(theme.lineStrong, 1));
   p.setBrush(Qt::NoBrush);
@@ -91,8 +100,9 @@ void esl_curve(QPainter& p, const QRectF& r, const analysis::HeadSummary& head, 
 
 }  // namespace
 
-void paintHeadCell(QPainter& p, const QRectF& r, const analysis::RunSummary& summary, const analysis::HeadSummary& head,
-                   HeadsView::Picture picture, int selected_slot, const Theme& theme) {
+void paintHeadCell(QPainter& p, const QRectF& r, const analysis::RunSummary& summary,
+                   const analysis::HeadSummary& head, HeadsView::Picture picture, int selected_slot,
+                   const Theme& theme) {
   p.save();
   p.setRenderHint(QPainter::Antialiasing, false);
   if (!head.has_routes) {
@@ -119,15 +129,18 @@ void paintHeadCell(QPainter& p, const QRectF& r, const analysis::RunSummary& sum
   // Retrieval score: the bar's frame shares the strip's lower edge.
   p.fillRect(bar, mix(theme.line, theme.surface, 0.5));
   const double score = head.allocation.head_score;
-  if (score > 0) p.fillRect(QRectF(bar.left(), bar.top(), std::max(1.0, std::round(bar.width() * std::min(1.0, score))), 5), theme.retrieval);
+  if (score > 0)
+    p.fillRect(
+        QRectF(bar.left(), bar.top(), std::max(1.0, std::round(bar.width() * std::min(1.0, score))), 5),
+        theme.retrieval);
   p.fillRect(QRectF(bar.left(), bar.bottom() - 1, bar.width(), 1), theme.line);
   p.fillRect(QRectF(bar.left(), bar.top(), 1, bar.height()), theme.line);
   p.fillRect(QRectF(bar.right() - 1, bar.top(), 1, bar.height()), theme.line);
   p.restore();
 }
 
-void paintHeadSquare(QPainter& p, const QRectF& r, const analysis::RunSummary& summary, const analysis::HeadSummary& head,
-                     HeadsView::Picture picture, const Theme& theme) {
+void paintHeadSquare(QPainter& p, const QRectF& r, const analysis::RunSummary& summary,
+                     const analysis::HeadSummary& head, HeadsView::Picture picture, const Theme& theme) {
   if (!head.has_routes) return hatch(p, r, theme);
   const HeadNumber n = headNumber(summary, head, picture);
   p.fillRect(r, map_colour(n.place, theme));
@@ -152,7 +165,8 @@ void paintHeadsLabels(QPainter& p, const HeadsGeometry& g, int layer, int head, 
     const QString text = QStringLiteral("H") + QString::number(h);
     const double w = m.horizontalAdvance(text), x = c.center().x() - w / 2;
     // In fine grids only labels that fit are written; the selected head always is.
-    const bool near_selected = h != head && head >= 0 && std::abs(c.center().x() - g.cell(0, head).center().x()) < w + 3;
+    const bool near_selected =
+        h != head && head >= 0 && std::abs(c.center().x() - g.cell(0, head).center().x()) < w + 3;
     if ((x < drawn_to + 3 || near_selected) && h != head) continue;
     label(QRectF(x - 4, g.area.top(), w + 8, g.top - 2), text, h == head, Qt::AlignCenter);
     drawn_to = x + w;
@@ -162,8 +176,8 @@ void paintHeadsLabels(QPainter& p, const HeadsGeometry& g, int layer, int head, 
     if (l % every != 0 && l != layer) continue;
     if (l != layer && layer >= 0 && std::abs(l - layer) < every) continue;
     const QRectF c = g.cell(l, 0);
-    label(QRectF(g.area.left(), c.top() - 4, g.left - 4, c.height() + 8), QStringLiteral("L") + QString::number(l), l == layer,
-          Qt::AlignRight | Qt::AlignVCenter);
+    label(QRectF(g.area.left(), c.top() - 4, g.left - 4, c.height() + 8),
+          QStringLiteral("L") + QString::number(l), l == layer, Qt::AlignRight | Qt::AlignVCenter);
   }
   p.restore();
 }
@@ -186,8 +200,9 @@ double paintHeadsLegend(QPainter& p, const QPointF& at, const Theme& theme) {
   p.setFont(theme.micro());
   const QFontMetricsF m(p.font());
   double x = at.x();
-  const std::pair<QColor, QString> items[] = {
-      {theme.retrieval, QStringLiteral("retrieval")}, {theme.shared, QStringLiteral("shared")}, {theme.other, QStringLiteral("other")}};
+  const std::pair<QColor, QString> items[] = {{theme.retrieval, QStringLiteral("retrieval")},
+                                              {theme.shared, QStringLiteral("shared")},
+                                              {theme.other, QStringLiteral("other")}};
   for (const auto& [colour, text] : items) {
     p.fillRect(QRectF(x, at.y() + 3, 8, 8), colour);
     p.setPen(theme.text2);

@@ -34,7 +34,8 @@ HeadsGrid::HeadsGrid(HeadsView* view) : QWidget(view), view_(view) {
 HeadsGeometry HeadsGrid::geometryFor(const QSizeF& room) const {
   const auto& run = view_->runData();
   const double k = Theme::current().base / 12;
-  return HeadsGeometry::make(QRectF(QPointF(0, 4 * k), room), run ? run->summary.layers : 0, run ? run->summary.heads : 0, k);
+  return HeadsGeometry::make(QRectF(QPointF(0, 4 * k), room), run ? run->summary.layers : 0,
+                             run ? run->summary.heads : 0, k);
 }
 
 int HeadsGrid::positionAt(const QPointF& p) const {
@@ -72,8 +73,10 @@ void HeadsGrid::paintEvent(QPaintEvent*) {
     const QRectF c = g.cell(head.layer, head.head);
     if (!c.intersects(QRectF(visibleRegion().boundingRect()))) continue;
     const bool selected = head.layer == s.layer && head.head == s.head;
-    if (g.squares) paintHeadSquare(p, c, run->summary, head, view_->picture_, theme);
-    else paintHeadCell(p, c, run->summary, head, view_->picture_, -1, theme);
+    if (g.squares)
+      paintHeadSquare(p, c, run->summary, head, view_->picture_, theme);
+    else
+      paintHeadCell(p, c, run->summary, head, view_->picture_, -1, theme);
     if (view_->kept_.contains(int(&head - run->summary.head_list.data()))) {
       const QPointF corner[3] = {c.topRight(), c.topRight() + QPointF(-7, 0), c.topRight() + QPointF(0, 7)};
       p.setPen(Qt::NoPen);
@@ -112,9 +115,13 @@ QString HeadsGrid::tip(int position) const {
   const auto& run = *view_->run_;
   const auto& head = run.summary.head_list[size_t(position)];
   const Theme& theme = Theme::current();
-  QString text = QStringLiteral("<div style='white-space:nowrap'><b>Layer %1 · head %2</b>").arg(head.layer).arg(head.head);
+  QString text = QStringLiteral("<div style='white-space:nowrap'><b>Layer %1 · head %2</b>")
+                     .arg(head.layer)
+                     .arg(head.head);
   if (!head.has_routes)
-    return text + QStringLiteral("<br>%1</div>").arg(QString::fromStdString(head.why.empty() ? "not captured" : head.why).toHtmlEscaped());
+    return text +
+           QStringLiteral("<br>%1</div>")
+               .arg(QString::fromStdString(head.why.empty() ? "not captured" : head.why).toHtmlEscaped());
   QString picture;
   if (geometry().squares) {  // squares show one number; the tooltip shows the head
     QImage image(QSize(160, 60) * 2, QImage::Format_ARGB32_Premultiplied);
@@ -127,27 +134,35 @@ QString HeadsGrid::tip(int position) const {
     QBuffer buffer(&png);
     buffer.open(QIODevice::WriteOnly);
     image.save(&buffer, "PNG");
-    picture = QStringLiteral("<br><img width='160' height='60' src='data:image/png;base64,%1'>").arg(QString::fromLatin1(png.toBase64()));
+    picture = QStringLiteral("<br><img width='160' height='60' src='data:image/png;base64,%1'>")
+                  .arg(QString::fromLatin1(png.toBase64()));
   }
   const auto row = [&](const QString& name, const QString& value) {
-    return QStringLiteral("<tr><td style='color:%1'>%2</td><td align='right'>&nbsp;&nbsp;%3</td></tr>").arg(theme.text2.name(), name, value);
+    return QStringLiteral("<tr><td style='color:%1'>%2</td><td align='right'>&nbsp;&nbsp;%3</td></tr>")
+        .arg(theme.text2.name(), name, value);
   };
   const auto& c = head.allocation.counts;
   text += picture + QStringLiteral("<table>");
   text += row(QStringLiteral("retrieval score"), strength(head.allocation.head_score));
-  text += row(QStringLiteral("retrieval only, shared, other, empty"), QStringLiteral("%1, %2, %3, %4").arg(c[0]).arg(c[1]).arg(c[2]).arg(c[3]));
+  text += row(QStringLiteral("retrieval only, shared, other, empty"),
+              QStringLiteral("%1, %2, %3, %4").arg(c[0]).arg(c[1]).arg(c[2]).arg(c[3]));
   text += row(QStringLiteral("mean write strength"), strength(head.mean_write_strength));
   text += row(QStringLiteral("key still there at query"), share(head.key_survival));
   text += row(QStringLiteral("entropy"), QStringLiteral("%1 nats").arg(strength(head.statistics.entropy, 2)));
-  return text + QStringLiteral("</table><hr><span style='color:%1'>retrieval score: share of the key's write strength in retrieval-only slots (ours)</span></div>").arg(theme.text3.name());
+  return text + QStringLiteral(
+                    "</table><hr><span style='color:%1'>retrieval score: share of the key's write strength "
+                    "in retrieval-only slots (ours)</span></div>")
+                    .arg(theme.text3.name());
 }
 
 bool HeadsGrid::event(QEvent* event) {
   if (event->type() == QEvent::ToolTip) {
     auto* help = static_cast<QHelpEvent*>(event);
     const int at = positionAt(help->pos());
-    if (at >= 0) QToolTip::showText(help->globalPos(), tip(at), this);
-    else QToolTip::hideText();
+    if (at >= 0)
+      QToolTip::showText(help->globalPos(), tip(at), this);
+    else
+      QToolTip::hideText();
     return true;
   }
   return QWidget::event(event);
@@ -156,8 +171,10 @@ bool HeadsGrid::event(QEvent* event) {
 void HeadsGrid::mousePressEvent(QMouseEvent* event) {
   const int at = positionAt(event->position());
   if (event->button() != Qt::LeftButton || at < 0) return;
-  if (event->modifiers() & Qt::ControlModifier) view_->toggleKept(at);
-  else view_->select(at);
+  if (event->modifiers() & Qt::ControlModifier)
+    view_->toggleKept(at);
+  else
+    view_->select(at);
 }
 
 void HeadsGrid::mouseMoveEvent(QMouseEvent* event) {
@@ -174,7 +191,8 @@ void HeadsGrid::mouseMoveEvent(QMouseEvent* event) {
   preview_.start();
   const auto& head = view_->run_->summary.head_list[size_t(at)];
   QString text = QStringLiteral("layer %1 head %2   ").arg(head.layer).arg(head.head);
-  text += head.has_routes ? QStringLiteral("retrieval score %1").arg(strength(head.allocation.head_score)) : QString::fromStdString(head.why);
+  text += head.has_routes ? QStringLiteral("retrieval score %1").arg(strength(head.allocation.head_score))
+                          : QString::fromStdString(head.why);
   Q_EMIT view_->statusText(text);
 }
 
@@ -200,7 +218,8 @@ void HeadsGrid::keyPressEvent(QKeyEvent* event) { view_->keyPressEvent(event); }
 void HeadsGrid::contextMenuEvent(QContextMenuEvent* event) { view_->choiceMenu()->popup(event->globalPos()); }
 
 void HeadsGrid::focusInEvent(QFocusEvent* event) {
-  focus_ring_ = event->reason() == Qt::TabFocusReason || event->reason() == Qt::BacktabFocusReason || event->reason() == Qt::ShortcutFocusReason;
+  focus_ring_ = event->reason() == Qt::TabFocusReason || event->reason() == Qt::BacktabFocusReason ||
+                event->reason() == Qt::ShortcutFocusReason;
   update();
 }
 

@@ -58,20 +58,25 @@ class RankDelegate : public QStyledItemDelegate {
     const QRectF r = option.rect;
     const bool selected = option.state & QStyle::State_Selected;
     p->save();
-    if (selected) p->fillRect(r.adjusted(4, 0, -4, 0), theme.selectionRow);
-    else if (option.state & QStyle::State_MouseOver) p->fillRect(r.adjusted(4, 0, -4, 0), theme.hoverFill);
+    if (selected)
+      p->fillRect(r.adjusted(4, 0, -4, 0), theme.selectionRow);
+    else if (option.state & QStyle::State_MouseOver)
+      p->fillRect(r.adjusted(4, 0, -4, 0), theme.hoverFill);
     p->setFont(selected ? theme.labelSemibold() : theme.label());
     p->setPen(selected ? theme.selection : theme.text);
-    p->drawText(QRectF(r.left() + 8, r.top(), 54 * k, r.height()), Qt::AlignLeft | Qt::AlignVCenter, index.data(Qt::DisplayRole).toString());
+    p->drawText(QRectF(r.left() + 8, r.top(), 54 * k, r.height()), Qt::AlignLeft | Qt::AlignVCenter,
+                index.data(Qt::DisplayRole).toString());
     const double value = index.data(Qt::UserRole + 1).toDouble();
     const QRectF bar(r.left() + 62 * k, r.center().y() - 3, std::max(10.0, r.width() - 62 * k - 52 * k), 6);
     p->fillRect(bar, theme.hoverFill);
     if (value > 0)
-      p->fillRect(QRectF(bar.left(), bar.top(), std::max(1.0, std::round(bar.width() * std::min(1.0, value))), bar.height()), theme.retrieval);
+      p->fillRect(QRectF(bar.left(), bar.top(), std::max(1.0, std::round(bar.width() * std::min(1.0, value))),
+                         bar.height()),
+                  theme.retrieval);
     p->setPen(theme.text);
     p->setFont(theme.label());
-    p->drawText(QRectF(bar.right(), r.top(), r.right() - 8 - bar.right(), r.height()), Qt::AlignRight | Qt::AlignVCenter,
-                strength(value, 3));
+    p->drawText(QRectF(bar.right(), r.top(), r.right() - 8 - bar.right(), r.height()),
+                Qt::AlignRight | Qt::AlignVCenter, strength(value, 3));
     p->restore();
   }
 };
@@ -102,7 +107,10 @@ class HeadsRanks : public QListWidget {
         auto* row = new QListWidgetItem(QStringLiteral("L%1·H%2").arg(head.layer).arg(head.head), this);
         row->setData(Qt::UserRole, position);
         row->setData(Qt::UserRole + 1, view_->scoreOf(position));
-        row->setData(Qt::AccessibleTextRole, QStringLiteral("layer %1 head %2, %3").arg(head.layer).arg(head.head).arg(strength(view_->scoreOf(position))));
+        row->setData(Qt::AccessibleTextRole, QStringLiteral("layer %1 head %2, %3")
+                                                 .arg(head.layer)
+                                                 .arg(head.head)
+                                                 .arg(strength(view_->scoreOf(position))));
       }
     filling_ = false;
     follow();
@@ -134,11 +142,14 @@ HeadsView::HeadsView(SelectionModel* selection, QWidget* parent) : View(selectio
   heading_ = new QLabel(this);
   heading_->setContextMenuPolicy(Qt::CustomContextMenu);
   ranks_ = new HeadsRanks(this);
-  connect(heading_, &QLabel::customContextMenuRequested, this, [this](const QPoint& at) { choiceMenu()->popup(heading_->mapToGlobal(at)); });
+  connect(heading_, &QLabel::customContextMenuRequested, this,
+          [this](const QPoint& at) { choiceMenu()->popup(heading_->mapToGlobal(at)); });
   for (QScrollBar* bar : {grid_area_->horizontalScrollBar(), grid_area_->verticalScrollBar()})
     connect(bar, &QScrollBar::valueChanged, grid_, QOverload<>::of(&QWidget::update));
   connect(selection, &SelectionModel::changed, this, [this](const Selection&, int parts) {
-    if (!(parts & (SelectionModel::Layer | SelectionModel::Head | SelectionModel::Slot | SelectionModel::Run))) return;
+    if (!(parts &
+          (SelectionModel::Layer | SelectionModel::Head | SelectionModel::Slot | SelectionModel::Run)))
+      return;
     ranks_->follow();
     grid_->reveal();
     grid_->update();
@@ -168,10 +179,14 @@ double HeadsView::scoreOf(int position) const {
   const auto& head = run_->summary.head_list[size_t(position)];
   if (!head.has_routes) return std::nan("");
   switch (score_) {
-    case Score::retrieval: return head.allocation.head_score;
-    case Score::key_survival: return head.key_survival;
-    case Score::read_mass_on_key: return head.read_mass_on_key;
-    case Score::gini: return head.statistics.gini;
+    case Score::retrieval:
+      return head.allocation.head_score;
+    case Score::key_survival:
+      return head.key_survival;
+    case Score::read_mass_on_key:
+      return head.read_mass_on_key;
+    case Score::gini:
+      return head.statistics.gini;
   }
   return std::nan("");
 }
@@ -262,9 +277,13 @@ void HeadsView::place() {
   QPalette palette = heading_->palette();
   palette.setColor(QPalette::WindowText, theme.text2);
   heading_->setPalette(palette);
-  const QString thin = QStringLiteral("QListWidget { background: transparent; } QScrollBar:vertical { background: transparent; width: 8px; margin: 0; }"
-                                      "QScrollBar::handle:vertical { background: %1; border-radius: 3px; min-height: 20px; margin: 1px; }"
-                                      "QScrollBar::add-line:vertical, QScrollBar::sub-line:vertical { height: 0; }").arg(theme.line.name());
+  const QString thin =
+      QStringLiteral(
+          "QListWidget { background: transparent; } QScrollBar:vertical { background: transparent; width: "
+          "8px; margin: 0; }"
+          "QScrollBar::handle:vertical { background: %1; border-radius: 3px; min-height: 20px; margin: 1px; }"
+          "QScrollBar::add-line:vertical, QScrollBar::sub-line:vertical { height: 0; }")
+          .arg(theme.line.name());
   if (ranks_->styleSheet() != thin) ranks_->setStyleSheet(thin);
   heading_->setContentsMargins(int(8 * k), int(4 * k), 8, 0);
   const int row = int(20 * k), heading = int(22 * k), legend = int(26 * k);
@@ -295,7 +314,8 @@ void HeadsView::paintEvent(QPaintEvent*) {
 void HeadsView::resizeEvent(QResizeEvent*) { place(); }
 
 void HeadsView::changeEvent(QEvent* event) {
-  if ((event->type() == QEvent::PaletteChange || event->type() == QEvent::FontChange) && heading_ && !placing_) {
+  if ((event->type() == QEvent::PaletteChange || event->type() == QEvent::FontChange) && heading_ &&
+      !placing_) {
     placing_ = true;  // the heading's own palette is set in place()
     place();
     placing_ = false;
@@ -309,15 +329,23 @@ void HeadsView::keyPressEvent(QKeyEvent* event) {
   const bool merge = event->isAutoRepeat();
   switch (event->key()) {
     case Qt::Key_Left:
-    case Qt::Key_BracketLeft: selection_->request({.head = s.head - 1}, merge); return;
+    case Qt::Key_BracketLeft:
+      selection_->request({.head = s.head - 1}, merge);
+      return;
     case Qt::Key_Right:
-    case Qt::Key_BracketRight: selection_->request({.head = s.head + 1}, merge); return;
+    case Qt::Key_BracketRight:
+      selection_->request({.head = s.head + 1}, merge);
+      return;
     case Qt::Key_Up:
     case Qt::Key_PageUp:
-    case Qt::Key_BraceLeft: selection_->request({.layer = s.layer - 1}, merge); return;
+    case Qt::Key_BraceLeft:
+      selection_->request({.layer = s.layer - 1}, merge);
+      return;
     case Qt::Key_Down:
     case Qt::Key_PageDown:
-    case Qt::Key_BraceRight: selection_->request({.layer = s.layer + 1}, merge); return;
+    case Qt::Key_BraceRight:
+      selection_->request({.layer = s.layer + 1}, merge);
+      return;
     case Qt::Key_B: {  // best head; again: the next best
       const int at = positionOf(s.layer, s.head);
       const auto found = std::find(ranking_.begin(), ranking_.end(), at);
@@ -327,21 +355,26 @@ void HeadsView::keyPressEvent(QKeyEvent* event) {
       select(last_best_);
       return;
     }
-    default: View::keyPressEvent(event);
+    default:
+      View::keyPressEvent(event);
   }
 }
 
-void HeadsView::paintFigure(QPainter& p, const QRectF& area, const Theme& theme, const FigureOptions& options) {
+void HeadsView::paintFigure(QPainter& p, const QRectF& area, const Theme& theme,
+                            const FigureOptions& options) {
   p.save();
   p.fillRect(area, theme.surface);
   if (run_) {
     const double legend = picture_ == Picture::allocation ? 22 : 0;
-    const auto g = HeadsGeometry::make(area.adjusted(4, 4, 0, -legend), run_->summary.layers, run_->summary.heads, theme.base / 12);
+    const auto g = HeadsGeometry::make(area.adjusted(4, 4, 0, -legend), run_->summary.layers,
+                                       run_->summary.heads, theme.base / 12);
     const auto& s = selection_->current();
     paintHeadsLabels(p, g, options.selection ? s.layer : -1, options.selection ? s.head : -1, theme);
     for (const auto& head : run_->summary.head_list) {
-      if (g.squares) paintHeadSquare(p, g.cell(head.layer, head.head), run_->summary, head, picture_, theme);
-      else paintHeadCell(p, g.cell(head.layer, head.head), run_->summary, head, picture_, -1, theme);
+      if (g.squares)
+        paintHeadSquare(p, g.cell(head.layer, head.head), run_->summary, head, picture_, theme);
+      else
+        paintHeadCell(p, g.cell(head.layer, head.head), run_->summary, head, picture_, -1, theme);
     }
     if (options.selection) paintHeadsRing(p, g.cell(s.layer, s.head), theme);
     if (legend > 0) paintHeadsLegend(p, {g.area.left() + g.left, area.bottom() - 18}, theme);
@@ -355,15 +388,16 @@ QSizeF HeadsView::figureSize() const {
 }
 
 QString HeadsView::csv() const {
-  QString text = QStringLiteral("# figure: heads\nlayer,head,retrieval_score,still_there_at_query,read_mass_on_key,gini,entropy_nats,"
-                                "mean_write_strength,retrieval_slots,shared_slots,other_slots,empty_slots\n");
+  QString text = QStringLiteral(
+      "# figure: heads\nlayer,head,retrieval_score,still_there_at_query,read_mass_on_key,gini,entropy_nats,"
+      "mean_write_strength,retrieval_slots,shared_slots,other_slots,empty_slots\n");
   const auto number = [](double v) { return std::isnan(v) ? QString() : QString::number(v, 'g', 17); };
   if (run_)
     for (const auto& h : run_->summary.head_list) {
       QStringList row = {QString::number(h.layer), QString::number(h.head)};
       if (h.has_routes) {
-        row << number(h.allocation.head_score) << number(h.key_survival) << number(h.read_mass_on_key) << number(h.statistics.gini)
-            << number(h.statistics.entropy) << number(h.mean_write_strength);
+        row << number(h.allocation.head_score) << number(h.key_survival) << number(h.read_mass_on_key)
+            << number(h.statistics.gini) << number(h.statistics.entropy) << number(h.mean_write_strength);
         for (const int n : h.allocation.counts) row << QString::number(n);
       } else {
         for (int i = 0; i < 10; ++i) row << QString();

@@ -1,4 +1,5 @@
-// Heads (design: section 8): layers x heads as small pictures over a retrieval-score bar, and the list of heads ranked by a score.
+// Heads (design: section 8): layers x heads as small pictures over a retrieval-score bar, and the list of
+// heads ranked by a score.
 #pragma once
 
 #include <QSet>
@@ -32,14 +33,14 @@ class HeadsView : public View {
 
   Picture picture() const { return picture_; }
   Score score() const { return score_; }
-  QString choiceText() const;   // "allocation", for the panel's title bar
-  QMenu* choiceMenu();          // owned by the view
+  QString choiceText() const;  // "allocation", for the panel's title bar
+  QMenu* choiceMenu();         // owned by the view
   // Positions in RunSummary::head_list, best score first; heads without the score last.
   const std::vector<int>& ranking() const { return ranking_; }
-  double scoreOf(int position) const;   // NaN: undefined
+  double scoreOf(int position) const;  // NaN: undefined
   // Heads marked with Ctrl+click, as positions in head_list.
   const QSet<int>& kept() const { return kept_; }
-  void setRankRows(int rows);           // 0: as many as there is room for
+  void setRankRows(int rows);  // 0: as many as there is room for
 
  public Q_SLOTS:
   void setPicture(slotscope::views::HeadsView::Picture picture);
@@ -48,8 +49,8 @@ class HeadsView : public View {
  Q_SIGNALS:
   void choiceTextChanged(const QString& text);
   void keptChanged();
-  void headPreview(int layer, int head);                // hovered for 150 ms; -1, -1 ends it
-  void pinnedHeatmapRequested(int layer, int head);     // double click
+  void headPreview(int layer, int head);             // hovered for 150 ms; -1, -1 ends it
+  void pinnedHeatmapRequested(int layer, int head);  // double click
 
  protected:
   void changeEvent(QEvent*) override;
@@ -63,7 +64,7 @@ class HeadsView : public View {
   void rank();
   void place();
   void select(int position, bool merge = false);
-  int positionOf(int layer, int head) const;   // -1: none
+  int positionOf(int layer, int head) const;  // -1: none
   void toggleKept(int position);
 
   Picture picture_ = Picture::allocation;

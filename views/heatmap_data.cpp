@@ -35,25 +35,31 @@ const QuantityText& text_of(Quantity q) {
 
 // Entries of slot `slot` with token in [first, last).
 std::pair<int64_t, int64_t> entries(const analysis::SlotWrites& w, int slot, int64_t first, int64_t last) {
-  const auto begin = w.token.begin() + w.begin[size_t(slot)], end = w.token.begin() + w.begin[size_t(slot) + 1];
+  const auto begin = w.token.begin() + w.begin[size_t(slot)],
+             end = w.token.begin() + w.begin[size_t(slot) + 1];
   const auto from = std::lower_bound(begin, end, first), to = std::lower_bound(from, end, last);
   return {from - w.token.begin(), to - w.token.begin()};
 }
 
 // Value of write `e` of `slot`; nothing when the quantity is undefined for it.
-std::optional<double> write_value(const HeadData& head, Quantity q, int slot, size_t e, int64_t reference, double p) {
+std::optional<double> write_value(const HeadData& head, Quantity q, int slot, size_t e, int64_t reference,
+                                  double p) {
   const auto& w = head.writes;
   switch (q) {
-    case Quantity::write_strength: return w.strength.empty() ? std::nullopt : std::optional(w.strength[e]);
-    case Quantity::route_weight: return w.weight[e];
-    case Quantity::log_gate: return w.has_gates ? std::optional(w.log_gate[e]) : std::nullopt;
+    case Quantity::write_strength:
+      return w.strength.empty() ? std::nullopt : std::optional(w.strength[e]);
+    case Quantity::route_weight:
+      return w.weight[e];
+    case Quantity::log_gate:
+      return w.has_gates ? std::optional(w.log_gate[e]) : std::nullopt;
     case Quantity::survival_at:
       if (!w.has_gates || w.token[e] > reference) return std::nullopt;
       return std::exp(w.log_keep_between(slot, w.token[e], reference));
     case Quantity::read_attribution:
       if (!w.has_gates || w.strength.empty() || w.token[e] > reference) return std::nullopt;
       return p * w.strength[e] * std::exp(w.log_keep_between(slot, w.token[e], reference));
-    default: return std::nullopt;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -84,10 +90,14 @@ bool needsReference(Quantity q) {
 
 QString marginName(MarginKind kind) {
   switch (kind) {
-    case MarginKind::esl: return QStringLiteral("ESL");
-    case MarginKind::tokens_held: return QStringLiteral("held");
-    case MarginKind::read_weight: return QStringLiteral("read p");
-    case MarginKind::last_write: return QStringLiteral("last write");
+    case MarginKind::esl:
+      return QStringLiteral("ESL");
+    case MarginKind::tokens_held:
+      return QStringLiteral("held");
+    case MarginKind::read_weight:
+      return QStringLiteral("read p");
+    case MarginKind::last_write:
+      return QStringLiteral("last write");
   }
   return {};
 }
@@ -99,12 +109,17 @@ QVector<HeatmapChoice> quantityChoices(const HeadData* head) {
   for (const auto& t : kQuantities) {
     QString why;
     if (head) {
-      const bool decay = head->writes.has_gates, reads = !head->read_token.empty(), s = !head->writes.strength.empty();
-      if (t.quantity == Quantity::write_strength && !s) why = QStringLiteral("not captured: run again with write_strength");
-      if ((t.quantity == Quantity::log_gate || t.quantity == Quantity::survival_at || t.quantity == Quantity::survival_of) && !decay)
+      const bool decay = head->writes.has_gates, reads = !head->read_token.empty(),
+                 s = !head->writes.strength.empty();
+      if (t.quantity == Quantity::write_strength && !s)
+        why = QStringLiteral("not captured: run again with write_strength");
+      if ((t.quantity == Quantity::log_gate || t.quantity == Quantity::survival_at ||
+           t.quantity == Quantity::survival_of) &&
+          !decay)
         why = no_decay;
       if (t.quantity == Quantity::read_weight && !reads) why = no_reads;
-      if (t.quantity == Quantity::read_attribution) why = !reads ? no_reads : !decay || !s ? no_decay : QString();
+      if (t.quantity == Quantity::read_attribution)
+        why = !reads ? no_reads : !decay || !s ? no_decay : QString();
     }
     all.push_back({int(t.quantity), QString::fromUtf8(t.name), why});
   }
@@ -123,15 +138,19 @@ QVector<HeatmapChoice> sortChoices(const HeadData* head, int64_t token) {
           {int(HeatmapSort::last_use), QStringLiteral("last use"), {}},
           {int(HeatmapSort::slot), QStringLiteral("slot number"), {}},
           {int(HeatmapSort::read_weight), QStringLiteral("read weight"), reads},
-          {int(HeatmapSort::as_a), QStringLiteral("as A"), QStringLiteral("an order to follow needs two runs in Compare")}};
+          {int(HeatmapSort::as_a), QStringLiteral("as A"),
+           QStringLiteral("an order to follow needs two runs in Compare")}};
 }
 
 HeatmapRows sortRows(const HeadData& head, HeatmapSort sort, int64_t token, bool hide_empty) {
   const auto& w = head.writes;
   const size_t slots = size_t(w.slots);
-  const auto esl = [&](int s) { return size_t(s) < head.esl.esl.size() ? int64_t(head.esl.esl[size_t(s)]) : int64_t(0); };
+  const auto esl = [&](int s) {
+    return size_t(s) < head.esl.esl.size() ? int64_t(head.esl.esl[size_t(s)]) : int64_t(0);
+  };
   const auto kind = [&](int s) {
-    return size_t(s) < head.allocation.slot_class.size() ? head.allocation.slot_class[size_t(s)] : analysis::SlotClass::empty;
+    return size_t(s) < head.allocation.slot_class.size() ? head.allocation.slot_class[size_t(s)]
+                                                         : analysis::SlotClass::empty;
   };
   const auto begin = [&](int s) { return w.begin[size_t(s)]; };
   const auto end = [&](int s) { return w.begin[size_t(s) + 1]; };
@@ -143,12 +162,21 @@ HeatmapRows sortRows(const HeadData& head, HeatmapSort sort, int64_t token, bool
     switch (sort) {
       case HeatmapSort::class_then_esl:
       case HeatmapSort::as_a:
-      case HeatmapSort::esl: key[i] = -double(esl(s)); break;
-      case HeatmapSort::first_use: key[i] = used ? double(w.token[size_t(begin(s))]) : double(w.tokens); break;
+      case HeatmapSort::esl:
+        key[i] = -double(esl(s));
+        break;
+      case HeatmapSort::first_use:
+        key[i] = used ? double(w.token[size_t(begin(s))]) : double(w.tokens);
+        break;
       // Written last on top.
-      case HeatmapSort::last_use: key[i] = used ? -double(w.token[size_t(end(s) - 1)]) : 1; break;
-      case HeatmapSort::slot: break;
-      case HeatmapSort::read_weight: key[i] = reads.empty() || std::isnan(reads[i]) ? 0 : -reads[i]; break;
+      case HeatmapSort::last_use:
+        key[i] = used ? -double(w.token[size_t(end(s) - 1)]) : 1;
+        break;
+      case HeatmapSort::slot:
+        break;
+      case HeatmapSort::read_weight:
+        key[i] = reads.empty() || std::isnan(reads[i]) ? 0 : -reads[i];
+        break;
     }
   }
   HeatmapRows rows;
@@ -170,11 +198,10 @@ HeatmapRows sortRows(const HeadData& head, HeatmapSort sort, int64_t token, bool
   return rows;
 }
 
-std::vector<double> readsAt(const HeadData& head, int64_t token) {
-  return head.mean_reads_at(token);
-}
+std::vector<double> readsAt(const HeadData& head, int64_t token) { return head.mean_reads_at(token); }
 
-std::optional<double> cellValue(const HeadData& head, Quantity q, int slot, int64_t token, int64_t reference) {
+std::optional<double> cellValue(const HeadData& head, Quantity q, int slot, int64_t token,
+                                int64_t reference) {
   const auto& w = head.writes;
   if (slot < 0 || slot >= w.slots) return std::nullopt;
   if (q == Quantity::read_weight) {
@@ -205,10 +232,18 @@ std::vector<double> marginValues(const HeadData& head, MarginKind kind, int64_t 
     double& v = values[size_t(s)];
     const int64_t end = w.begin[size_t(s) + 1];
     switch (kind) {
-      case MarginKind::esl: v = size_t(s) < head.esl.esl.size() ? double(head.esl.esl[size_t(s)]) : kNan; break;
-      case MarginKind::tokens_held: v = w.has_gates && !w.strength.empty() ? analysis::tokens_held(w, s, w.tokens - 1) : kNan; break;
-      case MarginKind::read_weight: v = reads.empty() ? kNan : reads[size_t(s)]; break;
-      case MarginKind::last_write: v = end > w.begin[size_t(s)] ? double(w.token[size_t(end - 1)]) : kNan; break;
+      case MarginKind::esl:
+        v = size_t(s) < head.esl.esl.size() ? double(head.esl.esl[size_t(s)]) : kNan;
+        break;
+      case MarginKind::tokens_held:
+        v = w.has_gates && !w.strength.empty() ? analysis::tokens_held(w, s, w.tokens - 1) : kNan;
+        break;
+      case MarginKind::read_weight:
+        v = reads.empty() ? kNan : reads[size_t(s)];
+        break;
+      case MarginKind::last_write:
+        v = end > w.begin[size_t(s)] ? double(w.token[size_t(end - 1)]) : kNan;
+        break;
     }
   }
   return values;
@@ -216,8 +251,8 @@ std::vector<double> marginValues(const HeadData& head, MarginKind kind, int64_t 
 
 namespace {
 
-// Read weights exist at few tokens: their columns are filled, everything else is "not routed". Pools as core does: the first of
-// NaN, +inf, -inf, finite wins, and the largest finite value.
+// Read weights exist at few tokens: their columns are filled, everything else is "not routed". Pools as core
+// does: the first of NaN, +inf, -inf, finite wins, and the largest finite value.
 SlotGrid read_grid(const GridJob& job) {
   const HeadData& head = *job.head;
   SlotGrid g;
@@ -232,7 +267,9 @@ SlotGrid read_grid(const GridJob& job) {
   const size_t cells = size_t(g.columns) * size_t(g.rows);
   g.value.assign(cells, std::numeric_limits<float>::quiet_NaN());
   g.state.assign(cells, analysis::Cell::not_routed);
-  const auto order = [](analysis::Cell c) { return c == analysis::Cell::not_routed ? 9 : c == analysis::Cell::finite ? 8 : int(c); };
+  const auto order = [](analysis::Cell c) {
+    return c == analysis::Cell::not_routed ? 9 : c == analysis::Cell::finite ? 8 : int(c);
+  };
   for (const int64_t t : head.read_token) {
     if (t < g.first || t >= g.last) continue;
     const auto p = readsAt(head, t);
@@ -253,7 +290,8 @@ SlotGrid read_grid(const GridJob& job) {
     }
   }
   const std::string reads = std::to_string(head.read_token.size()) + " read tokens drawn";
-  g.reduction = per_column > 1 ? reads + ", max of " + std::to_string(per_column) + " tokens per column" : reads + ", no reduction";
+  g.reduction = per_column > 1 ? reads + ", max of " + std::to_string(per_column) + " tokens per column"
+                               : reads + ", no reduction";
   if (per_row > 1) g.reduction += ", max of " + std::to_string(per_row) + " slots per row";
   return g;
 }
@@ -281,7 +319,8 @@ SlotGrid valueSamples(const HeadData& head, Quantity q, int64_t reference) {
   const auto& w = head.writes;
   if (q == Quantity::survival_of) {
     GridJob job;
-    job.head = std::shared_ptr<const HeadData>(std::shared_ptr<const HeadData>(), &head);  // borrowed for this call
+    job.head =
+        std::shared_ptr<const HeadData>(std::shared_ptr<const HeadData>(), &head);  // borrowed for this call
     job.quantity = q, job.reference = reference, job.tokens = {0, w.tokens};
     for (int s = 0; s < w.slots; ++s) job.rows.push_back(s);
     return makeGrid(job);
@@ -294,7 +333,8 @@ SlotGrid valueSamples(const HeadData& head, Quantity q, int64_t reference) {
     if (q == Quantity::read_attribution && p.empty()) return g;
     for (int s = 0; s < w.slots; ++s)
       for (int64_t e = w.begin[size_t(s)]; e < w.begin[size_t(s) + 1]; ++e)
-        if (const auto v = write_value(head, q, s, size_t(e), reference, p.empty() ? 0 : p[size_t(s)])) add_sample(g, *v);
+        if (const auto v = write_value(head, q, s, size_t(e), reference, p.empty() ? 0 : p[size_t(s)]))
+          add_sample(g, *v);
   }
   g.rows = 1;
   g.columns = int(g.value.size());
@@ -345,15 +385,18 @@ CellRange fetchRange(CellRange visible, int64_t per_column, int64_t total) {
 
 // --- colour ---
 
-ColourScale ColourScale::make(const SlotGrid& samples, const SlotGrid* visible, const ColourSettings& settings) {
+ColourScale ColourScale::make(const SlotGrid& samples, const SlotGrid* visible,
+                              const ColourSettings& settings) {
   ColourScale c;
   c.scale = settings.scale;
   const bool from_visible = settings.mode == RangeMode::visible && visible && visible->finite_cells > 0;
-  const auto range = analysis::colour_range(from_visible ? *visible : samples, settings.mode == RangeMode::percentile ? 0.999 : 1.0);
+  const auto range = analysis::colour_range(from_visible ? *visible : samples,
+                                            settings.mode == RangeMode::percentile ? 0.999 : 1.0);
   c.valid = range.valid;
   if (!c.valid) return c;
   c.low = range.low, c.high = range.high;
-  if (settings.mode == RangeMode::typed && settings.low < settings.high) c.low = settings.low, c.high = settings.high;
+  if (settings.mode == RangeMode::typed && settings.low < settings.high)
+    c.low = settings.low, c.high = settings.high;
   c.downwards = c.high <= 0 && c.low < 0;
   // By default amounts begin at zero, so that twice the value is twice as far up the map.
   if (settings.mode == RangeMode::percentile && c.scale != RangeScale::log) {
@@ -383,9 +426,13 @@ double ColourScale::place(double v) const {
   const double a = left(), b = right();
   double t = 0;
   switch (scale) {
-    case RangeScale::linear: t = (v / 2 - a / 2) / (b / 2 - a / 2); break;  // halves: b - a may overflow
+    case RangeScale::linear:
+      t = (v / 2 - a / 2) / (b / 2 - a / 2);
+      break;  // halves: b - a may overflow
     case RangeScale::log:
-      t = v * b <= 0 ? 0 : (std::log10(std::abs(v)) - std::log10(std::abs(a))) / (std::log10(std::abs(b)) - std::log10(std::abs(a)));
+      t = v * b <= 0 ? 0
+                     : (std::log10(std::abs(v)) - std::log10(std::abs(a))) /
+                           (std::log10(std::abs(b)) - std::log10(std::abs(a)));
       break;
     case RangeScale::symlog: {
       const double linear = std::max({std::abs(a), std::abs(b), 1e-300}) / 1000;
@@ -406,7 +453,8 @@ double ColourScale::value(double t) const {
       const double y = symlog(a, linear) * (1 - t) + symlog(b, linear) * t;
       return std::copysign(linear * (std::pow(10, std::abs(y)) - 1), y);
     }
-    case RangeScale::linear: break;
+    case RangeScale::linear:
+      break;
   }
   return a * (1 - t) + b * t;
 }

@@ -1,5 +1,6 @@
-// What a slot heatmap shows: rows in a chosen order, exact values of cells, requests for reduced pictures, colour limits and the
-// way a value becomes a place on the colour map (design: section 6). No widgets; safe to use in the worker.
+// What a slot heatmap shows: rows in a chosen order, exact values of cells, requests for reduced pictures,
+// colour limits and the way a value becomes a place on the colour map (design: section 6). No widgets; safe
+// to use in the worker.
 #pragma once
 
 #include <QString>
@@ -27,9 +28,9 @@ struct HeatmapChoice {
 };
 QVector<HeatmapChoice> quantityChoices(const HeadData* head);
 QVector<HeatmapChoice> sortChoices(const HeadData* head, int64_t token);
-QString quantityName(Quantity);         // "write strength s"
-QString quantitySymbol(Quantity);       // "s"
-QString quantityFormula(Quantity);      // "s = 1 − exp(a·r)   Raven section 3"
+QString quantityName(Quantity);     // "write strength s"
+QString quantitySymbol(Quantity);   // "s"
+QString quantityFormula(Quantity);  // "s = 1 − exp(a·r)   Raven section 3"
 // True when the picture depends on the selected token.
 bool needsReference(Quantity);
 QString marginName(MarginKind);
@@ -49,7 +50,8 @@ HeatmapRows sortRows(const HeadData& head, HeatmapSort sort, int64_t token, bool
 // p over slots at a token, mean of the query heads that read this head; empty when not captured there.
 std::vector<double> readsAt(const HeadData& head, int64_t token);
 // Exact value of one cell in double precision; nothing when no write (read) is there.
-std::optional<double> cellValue(const HeadData& head, Quantity quantity, int slot, int64_t token, int64_t reference);
+std::optional<double> cellValue(const HeadData& head, Quantity quantity, int slot, int64_t token,
+                                int64_t reference);
 // Values of the bars at the right margin, one per slot; NaN when unknown.
 std::vector<double> marginValues(const HeadData& head, MarginKind kind, int64_t token);
 
@@ -65,17 +67,18 @@ struct GridJob {
   int64_t reference = 0;
 };
 SlotGrid makeGrid(const GridJob& job);
-// All finite values of the head in this quantity as one row: for limits and the histogram, which must not depend on zoom or
-// pooling. Counts NaN and infinite cells. Survival over time of one token is sampled at up to 2048 times.
+// All finite values of the head in this quantity as one row: for limits and the histogram, which must not
+// depend on zoom or pooling. Counts NaN and infinite cells. Survival over time of one token is sampled at up
+// to 2048 times.
 SlotGrid valueSamples(const HeadData& head, Quantity quantity, int64_t reference);
 // The first cell (by token, then slot) that holds NaN; {-1, -1} when there is none.
 std::pair<int, int64_t> firstNan(const HeadData& head, Quantity quantity, int64_t reference);
 
-// Tokens per column so that `visible` tokens need at most `pixels` columns; and the token range to fetch around the visible one,
-// aligned to whole columns so that panning does not change what is pooled together.
+// Tokens per column so that `visible` tokens need at most `pixels` columns; and the token range to fetch
+// around the visible one, aligned to whole columns so that panning does not change what is pooled together.
 int64_t tokensPerColumn(int64_t visible, int pixels);
-// `visible` widened to whole columns, so that no column at an edge is thinner than a pixel and thus lost. The end may lie behind
-// the last token, by less than a column.
+// `visible` widened to whole columns, so that no column at an edge is thinner than a pixel and thus lost. The
+// end may lie behind the last token, by less than a column.
 CellRange wholeColumns(CellRange visible, int64_t per_column);
 CellRange fetchRange(CellRange visible, int64_t per_column, int64_t total);
 
@@ -92,7 +95,8 @@ struct ColourSettings {
   bool operator==(const ColourSettings&) const = default;
 };
 
-// Value -> place on the map, 0..1. Amounts that are all <= 0 (log decay) run from the value nearest to zero to the farthest.
+// Value -> place on the map, 0..1. Amounts that are all <= 0 (log decay) run from the value nearest to zero
+// to the farthest.
 struct ColourScale {
   bool valid = false;  // false: no finite value
   double low = 0, high = 1;
@@ -101,8 +105,8 @@ struct ColourScale {
 
   static ColourScale make(const SlotGrid& samples, const SlotGrid* visible, const ColourSettings& settings);
   double place(double value) const;
-  double value(double place) const;  // the inverse
-  double left() const { return downwards ? high : low; }    // value at place 0
+  double value(double place) const;                       // the inverse
+  double left() const { return downwards ? high : low; }  // value at place 0
   double right() const { return downwards ? low : high; }
 };
 

@@ -20,11 +20,13 @@ QSizeF HeatmapView::figureSize() const {
   if (figure_pixels_per_token_ <= 0 || !head_) return {kFigureWidth, kFigureHeight};
   const CellRange t = tokenRange(), r = row_range_;
   const double width = std::ceil(double(t.second - t.first) * figure_pixels_per_token_);
-  const double height = std::max(kFigureHeight, double(r.second - r.first) + HeatmapGeometry::kTop + HeatmapGeometry::kBottomWithTokens);
+  const double height = std::max(
+      kFigureHeight, double(r.second - r.first) + HeatmapGeometry::kTop + HeatmapGeometry::kBottomWithTokens);
   return {width + HeatmapGeometry::kLeft + HeatmapGeometry::kRight, height};
 }
 
-void HeatmapView::paintFigure(QPainter& painter, const QRectF& area, const Theme& theme, const FigureOptions& options) {
+void HeatmapView::paintFigure(QPainter& painter, const QRectF& area, const Theme& theme,
+                              const FigureOptions& options) {
   painter.save();
   painter.fillRect(area, theme.surface);
   Theme scaled = theme;
@@ -33,7 +35,8 @@ void HeatmapView::paintFigure(QPainter& painter, const QRectF& area, const Theme
   if (!on_screen) {
     painter.setPen(theme.text2);
     painter.setFont(scaled.ui);
-    painter.drawText(area, Qt::AlignCenter, message_.isEmpty() ? QStringLiteral("nothing to draw") : message_);
+    painter.drawText(area, Qt::AlignCenter,
+                     message_.isEmpty() ? QStringLiteral("nothing to draw") : message_);
     painter.restore();
     return;
   }
@@ -45,9 +48,12 @@ void HeatmapView::paintFigure(QPainter& painter, const QRectF& area, const Theme
   const double ky = std::max(raster ? 0.0 : kVectorScale, std::hypot(to_device.m21(), to_device.m22()));
   s.geometry = geometryFor(area, scaled.base / 12, kx, ky);
   const HeatmapGeometry& g = s.geometry;
-  const int columns = int(std::clamp<int64_t>(std::llround(std::floor(g.plot.width() * kx + 1e-6)), 1, kMostColumns));
-  const int lines = int(std::clamp<int64_t>(std::llround(std::floor(g.plot.height() * ky + 1e-6)), 1, kMostColumns));
-  const CellRange range{g.first, std::min(g.last, tokens())}, rows{g.row_first, std::min<int64_t>(g.row_last, int64_t(rows_.slot.size()))};
+  const int columns =
+      int(std::clamp<int64_t>(std::llround(std::floor(g.plot.width() * kx + 1e-6)), 1, kMostColumns));
+  const int lines =
+      int(std::clamp<int64_t>(std::llround(std::floor(g.plot.height() * ky + 1e-6)), 1, kMostColumns));
+  const CellRange range{g.first, std::min(g.last, tokens())},
+      rows{g.row_first, std::min<int64_t>(g.row_last, int64_t(rows_.slot.size()))};
   GridJob request = job(range, rows, columns, lines);
   request.per_column = tokensPerColumn(tokenRange().second - tokenRange().first, columns);
   const SlotGrid grid = makeGrid(request);
@@ -73,7 +79,9 @@ void HeatmapView::paintFigure(QPainter& painter, const QRectF& area, const Theme
 
 QString HeatmapView::csv() const {
   QString text;
-  const auto line = [&](const QString& key, const QString& value) { text += QStringLiteral("# %1: %2\n").arg(key, value); };
+  const auto line = [&](const QString& key, const QString& value) {
+    text += QStringLiteral("# %1: %2\n").arg(key, value);
+  };
   line(QStringLiteral("figure"), figureKind());
   line(QStringLiteral("quantity"), quantityName(quantity_));
   if (run_) {
@@ -87,19 +95,26 @@ QString HeatmapView::csv() const {
   line(QStringLiteral("slots"), QString::number(head_->writes.slots));
   if (needsReference(quantity_)) line(QStringLiteral("reference_token"), QString::number(reference()));
   line(QStringLiteral("colour_map"), colours_.map);
-  line(QStringLiteral("colour_range"), QString::number(scale_.low, 'g', 9) + QStringLiteral(" to ") + QString::number(scale_.high, 'g', 9));
-  line(QStringLiteral("cells"), QStringLiteral("routed cells of the visible tokens and slots, unreduced; all others are not routed"));
+  line(QStringLiteral("colour_range"),
+       QString::number(scale_.low, 'g', 9) + QStringLiteral(" to ") + QString::number(scale_.high, 'g', 9));
+  line(QStringLiteral("cells"),
+       QStringLiteral("routed cells of the visible tokens and slots, unreduced; all others are not routed"));
   text += QStringLiteral("token,slot,value\n");
   const CellRange range = tokenRange();
   const auto number = [](double v) {
-    return std::isfinite(v) ? QString::number(v, 'g', 17) : std::isnan(v) ? QStringLiteral("nan") : v > 0 ? QStringLiteral("inf") : QStringLiteral("-inf");
+    return std::isfinite(v) ? QString::number(v, 'g', 17)
+           : std::isnan(v)  ? QStringLiteral("nan")
+           : v > 0          ? QStringLiteral("inf")
+                            : QStringLiteral("-inf");
   };
   const auto row = [&](int64_t t, int slot) {
     if (const auto v = cellValue(*head_, quantity_, slot, t, reference()))
-      text += QString::number(t) + QLatin1Char(',') + QString::number(slot) + QLatin1Char(',') + number(*v) + QLatin1Char('\n');
+      text += QString::number(t) + QLatin1Char(',') + QString::number(slot) + QLatin1Char(',') + number(*v) +
+              QLatin1Char('\n');
   };
   const auto& w = head_->writes;
-  for (int64_t r = row_range_.first; r < std::min<int64_t>(row_range_.second, int64_t(rows_.slot.size())); ++r) {
+  for (int64_t r = row_range_.first; r < std::min<int64_t>(row_range_.second, int64_t(rows_.slot.size()));
+       ++r) {
     const int slot = rows_.slot[size_t(r)];
     if (quantity_ == Quantity::read_weight) {
       for (const int64_t t : head_->read_token)
@@ -109,7 +124,8 @@ QString HeatmapView::csv() const {
         for (int64_t t = std::max(range.first, reference()); t < range.second; ++t) row(t, slot);
     } else {
       for (int64_t e = w.begin[size_t(slot)]; e < w.begin[size_t(slot) + 1]; ++e)
-        if (w.token[size_t(e)] >= range.first && w.token[size_t(e)] < range.second) row(w.token[size_t(e)], slot);
+        if (w.token[size_t(e)] >= range.first && w.token[size_t(e)] < range.second)
+          row(w.token[size_t(e)], slot);
     }
   }
   return text;

@@ -1,5 +1,5 @@
-// Where a slot heatmap's tokens and rows lie on the screen, and how zooming changes what is visible (design: section 6). Pure
-// arithmetic, no widgets.
+// Where a slot heatmap's tokens and rows lie on the screen, and how zooming changes what is visible (design:
+// section 6). Pure arithmetic, no widgets.
 #pragma once
 
 #include <QRectF>
@@ -16,8 +16,8 @@ constexpr int64_t kLeastCells = 4;
 
 // `range` moved and cut so that it lies in [0, total) and holds at least kLeastCells (or `total`) cells.
 CellRange clampRange(CellRange range, int64_t total);
-// `range` made `factor` times narrower (> 1) or wider (< 1) with the cell at `anchor` (in cells, fractional) staying in place.
-// Changes by at least one cell unless a limit is reached.
+// `range` made `factor` times narrower (> 1) or wider (< 1) with the cell at `anchor` (in cells, fractional)
+// staying in place. Changes by at least one cell unless a limit is reached.
 CellRange zoomRange(CellRange range, double anchor, double factor, int64_t total);
 CellRange panRange(CellRange range, int64_t by, int64_t total);
 // `width` cells with `centre` in the middle.
@@ -25,18 +25,19 @@ CellRange centreRange(int64_t centre, int64_t width, int64_t total);
 // Factor 1.25 per 120 units of a wheel; small deltas add up without loss.
 double wheelFactor(double units);
 
-// Token labels: 1, 2, 5, 10, 20, 50, ... so that neighbours are at least `least` pixels apart. From 10 up only 1 and 5 x 10^n.
+// Token labels: 1, 2, 5, 10, 20, 50, ... so that neighbours are at least `least` pixels apart. From 10 up
+// only 1 and 5 x 10^n.
 int64_t tickStep(double cell_width, double least = 60);
 
 struct HeatmapGeometry {
   static constexpr double kLeft = 100, kRight = 78, kTop = 24, kBottom = 40, kBottomWithTokens = 46;
   static constexpr double kTokenStripFrom = 9, kSlotIdsFrom = 11;
 
-  QRectF area;              // everything: margins included
-  QRectF plot;              // the cells
+  QRectF area;                          // everything: margins included
+  QRectF plot;                          // the cells
   int64_t first = 0, last = 1;          // visible tokens
   int64_t row_first = 0, row_last = 1;  // visible rows (display order)
-  double scale = 1;         // of margins and text
+  double scale = 1;                     // of margins and text
 
   // Lays the plot out inside `area`; `scale` multiplies the margins (text size).
   static HeatmapGeometry make(const QRectF& area, CellRange tokens, CellRange rows, double scale = 1);

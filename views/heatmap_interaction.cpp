@@ -20,34 +20,50 @@ namespace {
 using Part = HeatmapGeometry::Part;
 constexpr double kClickSlack = 4;  // moving less than this is a click
 
-QString csv_number(double v) { return std::isfinite(v) ? QString::number(v, 'g', 17) : std::isnan(v) ? QStringLiteral("nan") : v > 0 ? QStringLiteral("inf") : QStringLiteral("-inf"); }
+QString csv_number(double v) {
+  return std::isfinite(v) ? QString::number(v, 'g', 17)
+         : std::isnan(v)  ? QStringLiteral("nan")
+         : v > 0          ? QStringLiteral("inf")
+                          : QStringLiteral("-inf");
+}
 }  // namespace
 
 bool HeatmapView::eventFilter(QObject* object, QEvent* event) {
   if (object != plot_) return View::eventFilter(object, event);
   switch (event->type()) {
-    case QEvent::MouseButtonPress: return mousePress(static_cast<QMouseEvent*>(event));
-    case QEvent::MouseMove: return mouseMove(static_cast<QMouseEvent*>(event));
-    case QEvent::MouseButtonRelease: return mouseRelease(static_cast<QMouseEvent*>(event));
-    case QEvent::MouseButtonDblClick: return mouseDouble(static_cast<QMouseEvent*>(event));
-    case QEvent::Wheel: return wheel(static_cast<QWheelEvent*>(event));
-    case QEvent::ContextMenu: return true;  // opened on release: a right drag is a zoom
-    case QEvent::Leave: leaveHover(); return false;
+    case QEvent::MouseButtonPress:
+      return mousePress(static_cast<QMouseEvent*>(event));
+    case QEvent::MouseMove:
+      return mouseMove(static_cast<QMouseEvent*>(event));
+    case QEvent::MouseButtonRelease:
+      return mouseRelease(static_cast<QMouseEvent*>(event));
+    case QEvent::MouseButtonDblClick:
+      return mouseDouble(static_cast<QMouseEvent*>(event));
+    case QEvent::Wheel:
+      return wheel(static_cast<QWheelEvent*>(event));
+    case QEvent::ContextMenu:
+      return true;  // opened on release: a right drag is a zoom
+    case QEvent::Leave:
+      leaveHover();
+      return false;
     case QEvent::Resize:
       message_page_->setGeometry(plot_->geometry());
       return false;
-    default: return false;
+    default:
+      return false;
   }
 }
 
-// In a pooled column many tokens share a pixel: what is seen there is the strongest write, so that is what is meant.
+// In a pooled column many tokens share a pixel: what is seen there is the strongest write, so that is what is
+// meant.
 std::pair<int, qint64> HeatmapView::cellAt(const QPointF& at) const {
   const HeatmapGeometry g = plotGeometry();
   const int64_t row = std::clamp<int64_t>(g.rowAt(at.y()), 0, int64_t(rows_.slot.size()) - 1);
   const int slot = rows_.slot[size_t(row)];
   const qint64 token = std::min<qint64>(g.tokenAt(at.x()), tokens() - 1);
   const Picture& picture = pictureFor(tokenRange(), row_range_);
-  if (!picture.grid || picture.grid->tokens_per_column <= 1 || quantity_ == Quantity::survival_of) return {slot, token};
+  if (!picture.grid || picture.grid->tokens_per_column <= 1 || quantity_ == Quantity::survival_of)
+    return {slot, token};
   const double width = picture.grid->tokens_per_column;
   const int64_t column = int64_t(double(token - picture.grid->first) / width);
   const int64_t from = picture.grid->first + int64_t(std::floor(double(column) * width));
@@ -55,7 +71,8 @@ std::pair<int, qint64> HeatmapView::cellAt(const QPointF& at) const {
   const auto& w = head_->writes;
   double best = -1;
   qint64 best_token = token;
-  const auto begin = w.token.begin() + w.begin[size_t(slot)], end = w.token.begin() + w.begin[size_t(slot) + 1];
+  const auto begin = w.token.begin() + w.begin[size_t(slot)],
+             end = w.token.begin() + w.begin[size_t(slot) + 1];
   for (auto t = std::lower_bound(begin, end, from); t != end && *t < to; ++t)
     if (const auto v = cellValue(*head_, quantity_, slot, *t, reference())) {
       const double size = std::isfinite(*v) ? std::abs(*v) : 1e300;
@@ -69,7 +86,9 @@ bool HeatmapView::mousePress(QMouseEvent* event) {
   tip_->hide();
   tip_timer_.stop();
   if (!head_ || rows_.slot.empty() || tokens() <= 0 || drag_ != Drag::None) return true;
-  if (event->button() != Qt::LeftButton && event->button() != Qt::RightButton && event->button() != Qt::MiddleButton) return false;
+  if (event->button() != Qt::LeftButton && event->button() != Qt::RightButton &&
+      event->button() != Qt::MiddleButton)
+    return false;
   const HeatmapGeometry g = plotGeometry();
   press_ = event->position();
   press_button_ = event->button();
@@ -80,12 +99,13 @@ bool HeatmapView::mousePress(QMouseEvent* event) {
   const Part part = g.partAt(press_);
   const auto& s = selection_->current();
   // The chips on the axes move the selection.
-  if (event->button() == Qt::LeftButton && part == Part::TokenStrip && std::abs(press_.x() - g.x(double(s.token) + 0.5)) <= 24 &&
+  if (event->button() == Qt::LeftButton && part == Part::TokenStrip &&
+      std::abs(press_.x() - g.x(double(s.token) + 0.5)) <= 24 &&
       press_.y() >= g.plot.bottom() + (g.tokenStrip() ? 22 : 3))
     drag_ = Drag::TokenChip;
   const int64_t row = size_t(s.slot) < rows_.row_of.size() ? rows_.row_of[size_t(s.slot)] : -1;
-  if (event->button() == Qt::LeftButton && part == Part::SlotMargin && row >= 0 && std::abs(press_.y() - g.y(double(row) + 0.5)) <= 8 &&
-      (g.slotIds() || press_.x() <= g.area.left() + 34))
+  if (event->button() == Qt::LeftButton && part == Part::SlotMargin && row >= 0 &&
+      std::abs(press_.y() - g.y(double(row) + 0.5)) <= 8 && (g.slotIds() || press_.x() <= g.area.left() + 34))
     drag_ = Drag::SlotChip;
   return true;
 }
@@ -103,9 +123,12 @@ bool HeatmapView::mouseMove(QMouseEvent* event) {
     if (std::hypot(by.x(), by.y()) < kClickSlack) return true;
     const Part part = g.partAt(press_);
     const bool band = press_button_ == Qt::RightButton || (event->modifiers() & Qt::ControlModifier);
-    if (part == Part::TokenStrip && (event->modifiers() & Qt::ShiftModifier)) drag_ = Drag::Brush;
-    else if (band && part == Part::Cells) drag_ = Drag::RubberBand;
-    else if (part == Part::Cells || part == Part::TokenStrip || part == Part::SlotMargin) drag_ = Drag::Pan;
+    if (part == Part::TokenStrip && (event->modifiers() & Qt::ShiftModifier))
+      drag_ = Drag::Brush;
+    else if (band && part == Part::Cells)
+      drag_ = Drag::RubberBand;
+    else if (part == Part::Cells || part == Part::TokenStrip || part == Part::SlotMargin)
+      drag_ = Drag::Pan;
     selection_->setHover(-1, -1);
   }
   switch (drag_) {
@@ -113,7 +136,8 @@ bool HeatmapView::mouseMove(QMouseEvent* event) {
       const double cw = g.plot.width() / double(press_tokens_.second - press_tokens_.first);
       const double rh = g.plot.height() / double(press_rows_.second - press_rows_.first);
       const Part part = g.partAt(press_);
-      if (part != Part::TokenStrip) setRowRange(panRange(press_rows_, -std::llround(by.y() / rh), int64_t(rows_.slot.size())));
+      if (part != Part::TokenStrip)
+        setRowRange(panRange(press_rows_, -std::llround(by.y() / rh), int64_t(rows_.slot.size())));
       const CellRange next = panRange(press_tokens_, -std::llround(by.x() / cw), tokens());
       if (part != Part::SlotMargin && next != tokenRange()) {
         setTokenRange(next, drag_merged_);
@@ -135,10 +159,14 @@ bool HeatmapView::mouseMove(QMouseEvent* event) {
       drag_merged_ = true;
       break;
     case Drag::SlotChip:
-      selection_->request({.slot = rows_.slot[size_t(std::clamp<int64_t>(g.rowAt(at.y()), 0, int64_t(rows_.slot.size()) - 1))]}, drag_merged_);
+      selection_->request(
+          {.slot =
+               rows_.slot[size_t(std::clamp<int64_t>(g.rowAt(at.y()), 0, int64_t(rows_.slot.size()) - 1))]},
+          drag_merged_);
       drag_merged_ = true;
       break;
-    default: break;
+    default:
+      break;
   }
   return true;
 }
@@ -152,7 +180,8 @@ bool HeatmapView::mouseRelease(QMouseEvent* event) {
     const QRectF band = rubber_.intersected(g.plot);
     rubber_ = {};
     if (band.width() >= kClickSlack && band.height() >= kClickSlack) {
-      const CellRange t{g.tokenAt(band.left()), g.tokenAt(band.right()) + 1}, r{g.rowAt(band.top()), g.rowAt(band.bottom()) + 1};
+      const CellRange t{g.tokenAt(band.left()), g.tokenAt(band.right()) + 1},
+          r{g.rowAt(band.top()), g.rowAt(band.bottom()) + 1};
       setRowRange(r);
       setTokenRange(t);
     }
@@ -167,11 +196,19 @@ bool HeatmapView::mouseRelease(QMouseEvent* event) {
   if (event->button() != Qt::LeftButton) return true;
   const auto [slot, token] = cellAt(press_);
   switch (g.partAt(press_)) {
-    case Part::Cells: selection_->request({.slot = slot, .token = token}); break;
+    case Part::Cells:
+      selection_->request({.slot = slot, .token = token});
+      break;
     case Part::SlotMargin:
-    case Part::EslMargin: selection_->request({.slot = slot}); break;
-    case Part::TokenStrip: selection_->request({.token = g.tokenAt(press_.x())}); break;
-    case Part::EslTitle: setMarginKind(MarginKind((int(margin_kind_) + 1) % 4)); break;
+    case Part::EslMargin:
+      selection_->request({.slot = slot});
+      break;
+    case Part::TokenStrip:
+      selection_->request({.token = g.tokenAt(press_.x())});
+      break;
+    case Part::EslTitle:
+      setMarginKind(MarginKind((int(margin_kind_) + 1) % 4));
+      break;
     case Part::Spans: {
       // A click over a span's bar goes to its first token.
       if (!run_) break;
@@ -180,7 +217,8 @@ bool HeatmapView::mouseRelease(QMouseEvent* event) {
         if (at >= span.begin && at < span.end) selection_->request({.token = span.begin});
       break;
     }
-    case Part::Nothing: break;
+    case Part::Nothing:
+      break;
   }
   return true;
 }
@@ -191,8 +229,10 @@ bool HeatmapView::mouseDouble(QMouseEvent* event) {
   if (g.partAt(event->position()) != Part::Cells) return true;
   drag_ = Drag::None;
   const auto [slot, token] = cellAt(event->position());
-  if (cellValue(*head_, quantity_, slot, token, reference())) zoomToTokens(token);
-  else zoomToAll();
+  if (cellValue(*head_, quantity_, slot, token, reference()))
+    zoomToTokens(token);
+  else
+    zoomToAll();
   return true;
 }
 
@@ -214,7 +254,8 @@ bool HeatmapView::wheel(QWheelEvent* event) {
     setTokenRange(panRange(tokenRange(), by, tokens()));
     return true;
   }
-  const bool rows = part == Part::SlotMargin || part == Part::EslMargin || (event->modifiers() & Qt::ControlModifier);
+  const bool rows =
+      part == Part::SlotMargin || part == Part::EslMargin || (event->modifiers() & Qt::ControlModifier);
   double& rest = rows ? wheel_rest_rows_ : wheel_rest_tokens_;
   rest += units;
   const CellRange now = rows ? row_range_ : tokenRange();
@@ -223,9 +264,12 @@ bool HeatmapView::wheel(QWheelEvent* event) {
   // Small deltas of touchpads add up until they change a whole cell, or a whole notch has come.
   if (std::abs(rest) < 120 && std::llround(double(width) / factor) == width) return true;
   rest = 0;
-  const CellRange next = zoomRange(now, rows ? g.rowPosition(at.y()) : g.tokenPosition(at.x()), factor, total);
-  if (rows) setRowRange(next);
-  else setTokenRange(next);
+  const CellRange next =
+      zoomRange(now, rows ? g.rowPosition(at.y()) : g.tokenPosition(at.x()), factor, total);
+  if (rows)
+    setRowRange(next);
+  else
+    setTokenRange(next);
   return true;
 }
 
@@ -236,25 +280,35 @@ void HeatmapView::hoverAt(const QPointF& at, bool tip_at_once) {
   int slot = -1;
   qint64 token = -1;
   switch (g.partAt(at)) {
-    case Part::Cells: std::tie(slot, token) = cellAt(at); break;
+    case Part::Cells:
+      std::tie(slot, token) = cellAt(at);
+      break;
     case Part::SlotMargin:
-    case Part::EslMargin: slot = cellAt(at).first; break;
-    case Part::TokenStrip: token = g.tokenAt(at.x()); break;
-    default: break;
+    case Part::EslMargin:
+      slot = cellAt(at).first;
+      break;
+    case Part::TokenStrip:
+      token = g.tokenAt(at.x());
+      break;
+    default:
+      break;
   }
   plot_->setCursor(g.partAt(at) == Part::EslTitle ? Qt::PointingHandCursor : Qt::ArrowCursor);
   selection_->setHover(slot, token);
   if (slot >= 0 && token < 0) {
     const size_t s = size_t(slot);
     const double v = s < margin_.size() ? margin_[s] : std::nan("");
-    Q_EMIT statusText(QStringLiteral("slot %1   %2 = %3").arg(count(slot), marginName(margin_kind_),
-                                                             v >= 1 && v == std::floor(v) ? count(qint64(v)) : strength(v, 4)));
+    Q_EMIT statusText(QStringLiteral("slot %1   %2 = %3")
+                          .arg(count(slot), marginName(margin_kind_),
+                               v >= 1 && v == std::floor(v) ? count(qint64(v)) : strength(v, 4)));
   } else {
     Q_EMIT statusText(token >= 0 ? cellText(slot, token) : QString());
   }
   if (slot < 0 || token < 0) return tip_timer_.stop();
-  if (tip_at_once) showTip();
-  else tip_timer_.start();
+  if (tip_at_once)
+    showTip();
+  else
+    tip_timer_.start();
 }
 
 void HeatmapView::leaveHover() {
@@ -269,26 +323,34 @@ void HeatmapView::showTip() {
   const qint64 token = selection_->hoverToken();
   if (!head_ || slot < 0 || token < 0 || drag_ != Drag::None) return;
   QString title = QStringLiteral("Slot %1  ×  token %2").arg(count(slot), count(token));
-  if (run_ && token < run_->info().tokens) title += QStringLiteral(" “%1”").arg(tokenText(run_->info().token_bytes(token)));
+  if (run_ && token < run_->info().tokens)
+    title += QStringLiteral(" “%1”").arg(tokenText(run_->info().token_bytes(token)));
   HeatmapTip::Rows rows;
   const auto add = [&](Quantity q, const QString& name, bool always) {
     const auto v = cellValue(*head_, q, slot, token, reference());
     if (!v && !always) return;
     const bool logs = q == Quantity::log_gate;
     const bool survival = q == Quantity::survival_at || q == Quantity::survival_of;
-    const QString text = !v ? QStringLiteral("not routed") : std::isnan(*v) ? QStringLiteral("NaN")
-                         : logs ? signedNumber(*v, 4) : survival ? share(*v) : strength(*v, 4);
+    const QString text = !v               ? QStringLiteral("not routed")
+                         : std::isnan(*v) ? QStringLiteral("NaN")
+                         : logs           ? signedNumber(*v, 4)
+                         : survival       ? share(*v)
+                                          : strength(*v, 4);
     rows.push_back({name, text});
   };
   add(quantity_, quantityName(quantity_), true);
-  if (quantity_ != Quantity::write_strength) add(Quantity::write_strength, quantityName(Quantity::write_strength), false);
-  if (quantity_ != Quantity::route_weight) add(Quantity::route_weight, quantityName(Quantity::route_weight), false);
+  if (quantity_ != Quantity::write_strength)
+    add(Quantity::write_strength, quantityName(Quantity::write_strength), false);
+  if (quantity_ != Quantity::route_weight)
+    add(Quantity::route_weight, quantityName(Quantity::route_weight), false);
   const auto& w = head_->writes;
-  const auto begin = w.token.begin() + w.begin[size_t(slot)], end = w.token.begin() + w.begin[size_t(slot) + 1];
+  const auto begin = w.token.begin() + w.begin[size_t(slot)],
+             end = w.token.begin() + w.begin[size_t(slot) + 1];
   const auto found = std::lower_bound(begin, end, token);
   if (found != end && *found == token && w.has_gates) {
     const size_t e = size_t(found - w.token.begin());
-    if (w.weight[e] != 0) rows.push_back({QStringLiteral("log decay a"), signedNumber(w.log_gate[e] / w.weight[e], 2)});
+    if (w.weight[e] != 0)
+      rows.push_back({QStringLiteral("log decay a"), signedNumber(w.log_gate[e] / w.weight[e], 2)});
     const auto left = cellValue(*head_, Quantity::survival_at, slot, token, query());
     rows.push_back({QStringLiteral("left at query"), left ? share(*left) : QStringLiteral("after query")});
   }
@@ -305,11 +367,13 @@ void HeatmapView::contextMenu(const QPoint& global) {
   const int s = slot;
   const qint64 t = token;
   const auto& w = head_->writes;
-  menu.addAction(QStringLiteral("Select slot %1, token %2").arg(count(s), count(t)), this, [=, this] { selection_->request({.slot = s, .token = t}); });
+  menu.addAction(QStringLiteral("Select slot %1, token %2").arg(count(s), count(t)), this,
+                 [=, this] { selection_->request({.slot = s, .token = t}); });
   const int64_t b = w.begin[size_t(s)], e = w.begin[size_t(s) + 1];
-  QAction* writes = menu.addAction(QStringLiteral("Zoom to the writes of slot %1").arg(count(s)), this, [=, this] {
-    setTokenRange({head_->writes.token[size_t(b)], head_->writes.token[size_t(e - 1)] + 1});
-  });
+  QAction* writes =
+      menu.addAction(QStringLiteral("Zoom to the writes of slot %1").arg(count(s)), this, [=, this] {
+        setTokenRange({head_->writes.token[size_t(b)], head_->writes.token[size_t(e - 1)] + 1});
+      });
   writes->setEnabled(e > b);
   QAction* follow = menu.addAction(QStringLiteral("Follow token %1").arg(count(t)), this, [=, this] {
     selection_->request({.slot = s, .token = t});
@@ -335,7 +399,8 @@ void HeatmapView::contextMenu(const QPoint& global) {
   fillMenu(&menu);
   menu.addSeparator();
   menu.addAction(QStringLiteral("Export figure…"), this, &HeatmapView::figureRequested);
-  menu.addAction(QStringLiteral("Help on %1").arg(quantityName(quantity_)), this, [this] { Q_EMIT helpRequested(quantityName(quantity_)); });
+  menu.addAction(QStringLiteral("Help on %1").arg(quantityName(quantity_)), this,
+                 [this] { Q_EMIT helpRequested(quantityName(quantity_)); });
   menu.exec(global);
 }
 
@@ -344,7 +409,8 @@ void HeatmapView::copyRow(int slot) const {
   const auto& w = head_->writes;
   for (int64_t e = w.begin[size_t(slot)]; e < w.begin[size_t(slot) + 1]; ++e) {
     const int64_t t = w.token[size_t(e)];
-    if (const auto v = cellValue(*head_, quantity_, slot, t, reference())) text += QString::number(t) + QLatin1Char(',') + csv_number(*v) + QLatin1Char('\n');
+    if (const auto v = cellValue(*head_, quantity_, slot, t, reference()))
+      text += QString::number(t) + QLatin1Char(',') + csv_number(*v) + QLatin1Char('\n');
   }
   QGuiApplication::clipboard()->setText(text);
 }
@@ -352,7 +418,8 @@ void HeatmapView::copyRow(int slot) const {
 void HeatmapView::copyColumn(qint64 token) const {
   QString text = QStringLiteral("slot,%1\n").arg(quantityName(quantity_));
   for (const int s : rows_.slot)
-    if (const auto v = cellValue(*head_, quantity_, s, token, reference())) text += QString::number(s) + QLatin1Char(',') + csv_number(*v) + QLatin1Char('\n');
+    if (const auto v = cellValue(*head_, quantity_, s, token, reference()))
+      text += QString::number(s) + QLatin1Char(',') + csv_number(*v) + QLatin1Char('\n');
   QGuiApplication::clipboard()->setText(text);
 }
 
@@ -367,7 +434,9 @@ void HeatmapView::stepSlot(int by, bool merge) {
   selection_->request({.slot = rows_.slot[size_t(next)]}, merge);
 }
 
-void HeatmapView::stepToken(qint64 by, bool merge) { selection_->request({.token = selection_->current().token + by}, merge); }
+void HeatmapView::stepToken(qint64 by, bool merge) {
+  selection_->request({.token = selection_->current().token + by}, merge);
+}
 
 void HeatmapView::stepRole(int direction) {
   if (!run_) return;
@@ -395,7 +464,8 @@ void HeatmapView::selectLastWriter() {
   const int slot = selection_->current().slot;
   if (!head_ || slot < 0 || slot >= head_->writes.slots) return;
   const auto& w = head_->writes;
-  if (w.begin[size_t(slot) + 1] > w.begin[size_t(slot)]) selection_->request({.token = w.token[size_t(w.begin[size_t(slot) + 1] - 1)]});
+  if (w.begin[size_t(slot) + 1] > w.begin[size_t(slot)])
+    selection_->request({.token = w.token[size_t(w.begin[size_t(slot) + 1] - 1)]});
 }
 
 // The captured read token with the largest attribution A[t,j] to the selected token j.
@@ -417,9 +487,14 @@ void HeatmapView::selectStrongestReader() {
 void HeatmapView::keyPressEvent(QKeyEvent* event) {
   if (!head_ || rows_.slot.empty()) return View::keyPressEvent(event);
   const auto& s = selection_->current();
-  const bool merge = event->isAutoRepeat(), shift = event->modifiers() & Qt::ShiftModifier, control = event->modifiers() & Qt::ControlModifier;
+  const bool merge = event->isAutoRepeat(), shift = event->modifiers() & Qt::ShiftModifier,
+             control = event->modifiers() & Qt::ControlModifier;
   const double token = double(s.token) + 0.5;
-  const auto zoom = [&](double factor) { setTokenRange(zoomRange(tokenRange(), std::clamp(token, double(tokenRange().first), double(tokenRange().second)), factor, tokens())); };
+  const auto zoom = [&](double factor) {
+    setTokenRange(zoomRange(tokenRange(),
+                            std::clamp(token, double(tokenRange().first), double(tokenRange().second)),
+                            factor, tokens()));
+  };
   if (event->matches(QKeySequence::Copy)) {
     const auto v = cellValue(*head_, quantity_, s.slot, s.token, reference());
     QGuiApplication::clipboard()->setText(v ? strength(*v, 6) : QStringLiteral("not routed"));
@@ -434,19 +509,35 @@ void HeatmapView::keyPressEvent(QKeyEvent* event) {
     return now;
   };
   switch (event->key()) {
-    case Qt::Key_Left: control ? stepRole(-1) : stepToken(shift ? -10 : -1, merge); return;
-    case Qt::Key_Right: control ? stepRole(1) : stepToken(shift ? 10 : 1, merge); return;
-    case Qt::Key_Up: stepSlot(shift ? -10 : -1, merge); return;
-    case Qt::Key_Down: stepSlot(shift ? 10 : 1, merge); return;
-    case Qt::Key_Home: selection_->request({.token = 0}); return;
-    case Qt::Key_End: selection_->request({.token = tokens() - 1}); return;
+    case Qt::Key_Left:
+      control ? stepRole(-1) : stepToken(shift ? -10 : -1, merge);
+      return;
+    case Qt::Key_Right:
+      control ? stepRole(1) : stepToken(shift ? 10 : 1, merge);
+      return;
+    case Qt::Key_Up:
+      stepSlot(shift ? -10 : -1, merge);
+      return;
+    case Qt::Key_Down:
+      stepSlot(shift ? 10 : 1, merge);
+      return;
+    case Qt::Key_Home:
+      selection_->request({.token = 0});
+      return;
+    case Qt::Key_End:
+      selection_->request({.token = tokens() - 1});
+      return;
     case Qt::Key_Escape:
-      if (tip_->isVisible()) tip_->hide();
-      else if (selection_->brush()) selection_->setBrush(std::nullopt);
-      else zoomToAll();
+      if (tip_->isVisible())
+        tip_->hide();
+      else if (selection_->brush())
+        selection_->setBrush(std::nullopt);
+      else
+        zoomToAll();
       return;
     case Qt::Key_0:
-      if (control && (event->modifiers() & Qt::AltModifier)) return setRowRange({0, int64_t(rows_.slot.size())});
+      if (control && (event->modifiers() & Qt::AltModifier))
+        return setRowRange({0, int64_t(rows_.slot.size())});
       if (control) break;
       return setTokenRange({0, tokens()});
     case Qt::Key_Plus:
@@ -456,25 +547,52 @@ void HeatmapView::keyPressEvent(QKeyEvent* event) {
     case Qt::Key_Minus:
       if (control) break;
       return zoom(0.8);
-    default: break;
+    default:
+      break;
   }
   if (control || (event->modifiers() & Qt::AltModifier)) return View::keyPressEvent(event);
   switch (event->key()) {
-    case Qt::Key_BracketLeft: selection_->request({.head = s.head - 1}, merge); return;
-    case Qt::Key_BracketRight: selection_->request({.head = s.head + 1}, merge); return;
+    case Qt::Key_BracketLeft:
+      selection_->request({.head = s.head - 1}, merge);
+      return;
+    case Qt::Key_BracketRight:
+      selection_->request({.head = s.head + 1}, merge);
+      return;
     case Qt::Key_BraceLeft:
-    case Qt::Key_PageUp: selection_->request({.layer = s.layer - 1}, merge); return;
+    case Qt::Key_PageUp:
+      selection_->request({.layer = s.layer - 1}, merge);
+      return;
     case Qt::Key_BraceRight:
-    case Qt::Key_PageDown: selection_->request({.layer = s.layer + 1}, merge); return;
-    case Qt::Key_K: selectSpan("key"); return;
-    case Qt::Key_Q: selection_->request({.token = query()}); return;
-    case Qt::Key_A: selectSpan("answer"); return;
-    case Qt::Key_W: selectLastWriter(); return;
-    case Qt::Key_R: selectStrongestReader(); return;
-    case Qt::Key_Space: timeline_->setPlaying(!timeline_->playing()); return;
-    case Qt::Key_Period: timeline_->nextSpeed(); return;
-    case Qt::Key_S: setSort(HeatmapSort(next_choice(sortChoices(head_.get(), reference()), int(sort_)))); return;
-    case Qt::Key_C: setQuantity(Quantity(next_choice(quantityChoices(head_.get()), int(quantity_)))); return;
+    case Qt::Key_PageDown:
+      selection_->request({.layer = s.layer + 1}, merge);
+      return;
+    case Qt::Key_K:
+      selectSpan("key");
+      return;
+    case Qt::Key_Q:
+      selection_->request({.token = query()});
+      return;
+    case Qt::Key_A:
+      selectSpan("answer");
+      return;
+    case Qt::Key_W:
+      selectLastWriter();
+      return;
+    case Qt::Key_R:
+      selectStrongestReader();
+      return;
+    case Qt::Key_Space:
+      timeline_->setPlaying(!timeline_->playing());
+      return;
+    case Qt::Key_Period:
+      timeline_->nextSpeed();
+      return;
+    case Qt::Key_S:
+      setSort(HeatmapSort(next_choice(sortChoices(head_.get(), reference()), int(sort_))));
+      return;
+    case Qt::Key_C:
+      setQuantity(Quantity(next_choice(quantityChoices(head_.get()), int(quantity_))));
+      return;
     case Qt::Key_L: {
       ColourSettings c = colours_;
       c.scale = c.scale == RangeScale::log ? RangeScale::linear : RangeScale::log;
@@ -483,12 +601,14 @@ void HeatmapView::keyPressEvent(QKeyEvent* event) {
     }
     case Qt::Key_Menu: {
       const HeatmapGeometry g = plotGeometry();
-      const int64_t row = size_t(s.slot) < rows_.row_of.size() ? std::max<int64_t>(0, rows_.row_of[size_t(s.slot)]) : 0;
+      const int64_t row =
+          size_t(s.slot) < rows_.row_of.size() ? std::max<int64_t>(0, rows_.row_of[size_t(s.slot)]) : 0;
       press_ = g.cell(s.token, row).center();
       contextMenu(plot_->mapToGlobal(press_.toPoint()));
       return;
     }
-    default: View::keyPressEvent(event);
+    default:
+      View::keyPressEvent(event);
   }
 }
 

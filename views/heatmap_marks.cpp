@@ -1,4 +1,5 @@
-// Selection, brush and hover of a slot heatmap: drawn on layers of their own, so that they move without repainting the cells.
+// Selection, brush and hover of a slot heatmap: drawn on layers of their own, so that they move without
+// repainting the cells.
 #include <QFontMetricsF>
 #include <algorithm>
 #include <cmath>
@@ -23,7 +24,8 @@ int64_t row_of(const HeatmapScene& s, int slot) {
 void band(QPainter& p, const HeatmapScene& s, double from, double to, bool horizontal, double least) {
   const QRectF& r = s.geometry.plot;
   const auto line = [&](double at, double thickness, const QColor& c) {
-    const QRectF rect = horizontal ? QRectF(r.left(), at, r.width(), thickness) : QRectF(at, r.top(), thickness, r.height());
+    const QRectF rect =
+        horizontal ? QRectF(r.left(), at, r.width(), thickness) : QRectF(at, r.top(), thickness, r.height());
     p.fillRect(rect.intersected(r.adjusted(-1, -1, 1, 1)), c);
   };
   if (to - from >= least) {
@@ -41,7 +43,8 @@ void paintSelection(QPainter& p, const HeatmapScene& s) {
   const auto& g = s.geometry;
   const double k = g.scale;
   const int64_t row = row_of(s, s.selection.slot), token = s.selection.token;
-  const bool row_seen = row >= g.row_first && row < g.row_last, token_seen = token >= g.first && token < g.last;
+  const bool row_seen = row >= g.row_first && row < g.row_last,
+             token_seen = token >= g.first && token < g.last;
   p.save();
   p.setRenderHint(QPainter::Antialiasing, false);
   if (s.brush && s.brush->second > g.first && s.brush->first < g.last) {
@@ -65,7 +68,8 @@ void paintSelection(QPainter& p, const HeatmapScene& s) {
   if (token_seen && row_seen && thin) {
     const QPointF m(std::floor(g.x(token + 0.5)) + 0.5, g.y(row + 0.5));
     const QSizeF size(std::max(8.0, g.cellWidth() + 4), std::max(10.0, g.rowHeight() + 6));
-    const QRectF ring(m.x() - size.width() / 2, std::round(m.y() - size.height() / 2), size.width(), size.height());
+    const QRectF ring(m.x() - size.width() / 2, std::round(m.y() - size.height() / 2), size.width(),
+                      size.height());
     p.setBrush(Qt::NoBrush);
     p.setPen(QPen(with_alpha(s.theme->surface, 0.8), 3.5));
     p.drawRoundedRect(ring, 3, 3);
@@ -75,8 +79,10 @@ void paintSelection(QPainter& p, const HeatmapScene& s) {
   if (row_seen) {
     const QString text = count(shown(s.selection.slot, s.count_from_one));
     const double w = std::max(chipWidth(text, *s.theme), 28.0 * k);
-    const double y = std::clamp(std::round(g.y(row + 0.5) - 8 * k), g.plot.top() - 4, g.plot.bottom() - 12 * k);
-    // Beside slot ids the chip takes the id's place; else it stands at the far left, clear of the group names.
+    const double y =
+        std::clamp(std::round(g.y(row + 0.5) - 8 * k), g.plot.top() - 4, g.plot.bottom() - 12 * k);
+    // Beside slot ids the chip takes the id's place; else it stands at the far left, clear of the group
+    // names.
     const double x = g.slotIds() ? g.plot.left() - 15 - w : g.area.left() + 4;
     paintChip(p, QRectF(x, y, w, 16 * k), text, *s.theme);
   }
@@ -90,7 +96,8 @@ void paintSelection(QPainter& p, const HeatmapScene& s) {
       if (!name.isEmpty()) text += QStringLiteral("  ") + name;
     }
     const double w = std::max(chipWidth(text, *s.theme), 36.0 * k);
-    const double x = std::clamp(std::round(g.x(token + 0.5) - w / 2), g.area.left() + 2, std::max(g.area.left() + 2, g.area.right() - w - 2));
+    const double x = std::clamp(std::round(g.x(token + 0.5) - w / 2), g.area.left() + 2,
+                                std::max(g.area.left() + 2, g.area.right() - w - 2));
     paintChip(p, QRectF(x, g.plot.bottom() + (g.tokenStrip() ? 22 * k : 4), w, 16 * k), text, *s.theme);
   }
   p.restore();

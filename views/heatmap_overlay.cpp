@@ -15,10 +15,14 @@ using analysis::SlotClass;
 
 QString class_name(SlotClass c) {
   switch (c) {
-    case SlotClass::retrieval: return QStringLiteral("retrieval");
-    case SlotClass::shared: return QStringLiteral("shared");
-    case SlotClass::other: return QStringLiteral("other");
-    case SlotClass::empty: break;
+    case SlotClass::retrieval:
+      return QStringLiteral("retrieval");
+    case SlotClass::shared:
+      return QStringLiteral("shared");
+    case SlotClass::other:
+      return QStringLiteral("other");
+    case SlotClass::empty:
+      break;
   }
   return QStringLiteral("empty");
 }
@@ -41,7 +45,8 @@ void paint_frame(QPainter& p, const HeatmapScene& s) {
   const QRectF& r = s.geometry.plot;
   for (const auto& group : s.rows->groups) {
     if (group.begin <= s.geometry.row_first || group.begin >= s.geometry.row_last) continue;
-    p.fillRect(QRectF(r.left(), std::round(s.geometry.y(double(group.begin))) - 1, r.width(), 1), s.theme->separator);
+    p.fillRect(QRectF(r.left(), std::round(s.geometry.y(double(group.begin))) - 1, r.width(), 1),
+               s.theme->separator);
   }
   const QColor& c = s.theme->line;
   p.fillRect(QRectF(r.left() - 1, r.top() - 1, r.width() + 2, 1), c);
@@ -106,10 +111,12 @@ void paint_group_names(QPainter& p, const HeatmapScene& s) {
     const bool two = r.height() >= 28 * k;
     const double top = std::round(r.center().y() - (two ? line : line / 2));
     p.setPen(s.theme->roleTextColour(group.kind));
-    p.drawText(QRectF(g.area.left(), top, right - g.area.left(), line), Qt::AlignRight | Qt::AlignVCenter, name);
+    p.drawText(QRectF(g.area.left(), top, right - g.area.left(), line), Qt::AlignRight | Qt::AlignVCenter,
+               name);
     if (!two) continue;
     p.setPen(s.theme->text3);
-    p.drawText(QRectF(g.area.left(), top + line, right - g.area.left(), line), Qt::AlignRight | Qt::AlignVCenter,
+    p.drawText(QRectF(g.area.left(), top + line, right - g.area.left(), line),
+               Qt::AlignRight | Qt::AlignVCenter,
                count(n) + (n == 1 ? QStringLiteral(" slot") : QStringLiteral(" slots")));
   }
 }
@@ -136,19 +143,21 @@ void paint_spans(QPainter& p, const HeatmapScene& s) {
       if (span.end <= g.first || span.begin >= g.last) continue;
       const double x0 = std::max(g.plot.left(), std::floor(g.x(double(span.begin))));
       const double x1 = std::min(g.plot.right(), std::max(std::ceil(g.x(double(span.end))), x0 + 2));
-      p.fillRect(QRectF(x0, g.plot.top() - 5, x1 - x0, retrieval ? 4 : 2), retrieval ? s.theme->retrieval : s.theme->text2);
+      p.fillRect(QRectF(x0, g.plot.top() - 5, x1 - x0, retrieval ? 4 : 2),
+                 retrieval ? s.theme->retrieval : s.theme->text2);
       SpanName name;
       name.text = QString::fromUtf8(span.name.c_str());
       name.retrieval = retrieval;
-      name.width = std::ceil(QFontMetricsF(retrieval ? s.theme->labelSemibold() : s.theme->label()).horizontalAdvance(name.text));
+      name.width = std::ceil(QFontMetricsF(retrieval ? s.theme->labelSemibold() : s.theme->label())
+                                 .horizontalAdvance(name.text));
       name.wanted = retrieval ? (x0 + x1 - name.width) / 2 : x0;
       names.push_back(name);
     }
   for (const SpanName& n : placeSpanNames(names, g.plot.left(), g.plot.right())) {
     p.setFont(n.retrieval ? s.theme->labelSemibold() : s.theme->label());
     p.setPen(n.retrieval ? s.theme->retrieval : s.theme->text2);
-    p.drawText(QRectF(std::round(n.left), g.plot.top() - 5 - 16 * g.scale, n.width + 2, 14 * g.scale), Qt::AlignLeft | Qt::AlignVCenter,
-               n.text);
+    p.drawText(QRectF(std::round(n.left), g.plot.top() - 5 - 16 * g.scale, n.width + 2, 14 * g.scale),
+               Qt::AlignLeft | Qt::AlignVCenter, n.text);
   }
 }
 
@@ -157,8 +166,8 @@ void paint_margin(QPainter& p, const HeatmapScene& s) {
   const double axis = g.plot.right() + 7, left = axis + 1, width = 44 * g.scale;
   p.setFont(s.theme->label());
   p.setPen(s.theme->text2);
-  p.drawText(QRectF(axis, g.plot.top() - 5 - 13 * g.scale, g.area.right() - axis, 14 * g.scale), Qt::AlignLeft | Qt::AlignVCenter,
-             marginName(s.margin_kind));
+  p.drawText(QRectF(axis, g.plot.top() - 5 - 13 * g.scale, g.area.right() - axis, 14 * g.scale),
+             Qt::AlignLeft | Qt::AlignVCenter, marginName(s.margin_kind));
   p.fillRect(QRectF(axis, g.plot.top(), 1, g.plot.height()), s.theme->line);
   if (!s.margin) return;
   double most = 0;
@@ -175,17 +184,20 @@ void paint_margin(QPainter& p, const HeatmapScene& s) {
     const double length = std::max(1.0, std::round(width * v / most));
     const bool selected = int(slot) == s.selection.slot;
     p.fillRect(QRectF(left, top, length, bottom - top),
-               selected && s.selection.slot >= 0 ? s.theme->selection
-                                                 : mix(s.theme->roleColour(class_of(s, row)), s.theme->surface, share));
+               selected && s.selection.slot >= 0
+                   ? s.theme->selection
+                   : mix(s.theme->roleColour(class_of(s, row)), s.theme->surface, share));
   }
   p.setFont(s.theme->micro());
   p.setPen(s.theme->text3);
   const QRectF below(axis - 8, g.plot.bottom() + 4, width + 8 + 26, 13 * g.scale);
   const QFontMetricsF m(p.font());
-  p.drawText(QPointF(axis - m.horizontalAdvance(QLatin1Char('0')) / 2, below.top() + m.ascent()), QStringLiteral("0"));
+  p.drawText(QPointF(axis - m.horizontalAdvance(QLatin1Char('0')) / 2, below.top() + m.ascent()),
+             QStringLiteral("0"));
   const bool whole = s.margin_kind == MarginKind::esl || s.margin_kind == MarginKind::last_write;
   const QString text = whole ? count(qint64(most)) : strength(most, most >= 10 ? 1 : 2);
-  const double at = std::min(left + width - m.horizontalAdvance(text) / 2, g.area.right() - m.horizontalAdvance(text) - 2);
+  const double at =
+      std::min(left + width - m.horizontalAdvance(text) / 2, g.area.right() - m.horizontalAdvance(text) - 2);
   p.drawText(QPointF(std::round(at), below.top() + m.ascent()), text);
 }
 
@@ -212,7 +224,9 @@ void paint_ticks(QPainter& p, const HeatmapScene& s) {
     const QString text = count(label);
     const double w = m.horizontalAdvance(text);
     const QRectF box(std::round(x - w / 2), base + 5, w, m.height());
-    if (s.selection.token >= 0 && !chip.isNull() && box.right() > chip.left() - 4 && box.left() < chip.right() + 4) continue;
+    if (s.selection.token >= 0 && !chip.isNull() && box.right() > chip.left() - 4 &&
+        box.left() < chip.right() + 4)
+      continue;
     p.setPen(s.theme->text2);
     p.drawText(QPointF(box.left(), base + (strip ? 3 : 5) * 1.0 + m.ascent()), text);
   }
@@ -228,12 +242,16 @@ void paint_token_strip(QPainter& p, const HeatmapScene& s) {
   const auto& g = s.geometry;
   if (!g.tokenStrip() || !s.run) return;
   const double top = g.plot.bottom() + 3, height = 18 * g.scale, cell = g.cellWidth();
-  const auto retrieval = [&](int64_t t) { return size_t(t) < s.run->roles.size() && s.run->roles[size_t(t)] == 1; };
+  const auto retrieval = [&](int64_t t) {
+    return size_t(t) < s.run->roles.size() && s.run->roles[size_t(t)] == 1;
+  };
   const auto in_span = [&](int64_t t) {
-    return std::any_of(s.run->spans.begin(), s.run->spans.end(), [&](const Span& x) { return t >= x.begin && t < x.end; });
+    return std::any_of(s.run->spans.begin(), s.run->spans.end(),
+                       [&](const Span& x) { return t >= x.begin && t < x.end; });
   };
   const QColor red = mix(s.theme->retrieval, s.theme->surface, s.theme->dark ? 0.35 : 0.20);
-  const QColor red_text = s.theme->dark ? mix(s.theme->retrieval, s.theme->text, 0.6) : mix(s.theme->retrieval, s.theme->text, 0.9);
+  const QColor red_text = s.theme->dark ? mix(s.theme->retrieval, s.theme->text, 0.6)
+                                        : mix(s.theme->retrieval, s.theme->text, 0.9);
   for (int64_t t = g.first; t < g.last; ++t) {
     if (!retrieval(t) && !in_span(t)) continue;
     const double x0 = std::round(g.x(double(t))), x1 = std::round(g.x(double(t + 1)));
@@ -256,7 +274,8 @@ void paint_token_strip(QPainter& p, const HeatmapScene& s) {
     if (m.horizontalAdvance(label.text) <= box.width() + 2) {
       p.drawText(box.adjusted(-2, 0, 2, 0), Qt::AlignCenter, label.text);
     } else if (cell >= 24) {
-      // Turned tokens have the strip's height only: as many characters as fit downwards, the rest is in the tooltip.
+      // Turned tokens have the strip's height only: as many characters as fit downwards, the rest is in the
+      // tooltip.
       const QString cut = m.elidedText(label.text, Qt::ElideRight, std::max(box.width(), height));
       p.drawText(box, Qt::AlignCenter, cut);
     } else {

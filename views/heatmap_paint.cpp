@@ -13,7 +13,6 @@ namespace {
 
 using analysis::Cell;
 
-
 bool special(Cell c) { return c == Cell::nan || c == Cell::pos_inf || c == Cell::neg_inf; }
 
 }  // namespace
@@ -28,11 +27,17 @@ QImage gridImage(const SlotGrid& grid, const ColourScale& scale, const QVector<Q
     for (int c = 0; c < grid.columns; ++c) {
       switch (grid.state[row + size_t(c)]) {
         case Cell::finite:
-          if (scale.valid) line[c] = colours[int(std::lround(scale.place(double(grid.value[row + size_t(c)])) * 255))];
+          if (scale.valid)
+            line[c] = colours[int(std::lround(scale.place(double(grid.value[row + size_t(c)])) * 255))];
           break;
-        case Cell::pos_inf: line[c] = colours[scale.downwards ? 0 : 255]; break;
-        case Cell::neg_inf: line[c] = colours[scale.downwards ? 255 : 0]; break;
-        default: break;
+        case Cell::pos_inf:
+          line[c] = colours[scale.downwards ? 0 : 255];
+          break;
+        case Cell::neg_inf:
+          line[c] = colours[scale.downwards ? 255 : 0];
+          break;
+        default:
+          break;
       }
     }
   }
@@ -54,12 +59,13 @@ void paintGridImage(QPainter& painter, const HeatmapScene& s, const QImage& imag
   painter.setRenderHint(QPainter::SmoothPixmapTransform, false);
   painter.setClipRect(s.geometry.plot, Qt::IntersectClip);
   const bool raster = painter.paintEngine() && painter.paintEngine()->type() == QPaintEngine::Raster;
-  // Vector formats get one image. Qt's raster engine counts in 16.16 fixed point, so wide images go in pieces whose edges lie
-  // where both sides round to the same device pixel.
+  // Vector formats get one image. Qt's raster engine counts in 16.16 fixed point, so wide images go in pieces
+  // whose edges lie where both sides round to the same device pixel.
   const int piece = raster ? 4096 : image.width();
   for (int from = 0; from < image.width(); from += piece) {
     const int to = std::min(image.width(), from + piece);
-    const double x0 = all.left() + all.width() * from / image.width(), x1 = all.left() + all.width() * to / image.width();
+    const double x0 = all.left() + all.width() * from / image.width(),
+                 x1 = all.left() + all.width() * to / image.width();
     const QRectF target(x0, all.top(), x1 - x0, all.height());
     if (!target.intersects(s.geometry.plot)) continue;
     if (from == 0 && to == image.width()) {
@@ -89,12 +95,14 @@ void paintSpecialCells(QPainter& painter, const HeatmapScene& s) {
       const Cell state = s.grid->state[size_t(r) * size_t(s.grid->columns) + size_t(c)];
       if (!special(state)) continue;
       // A thin cell is widened: a single NaN among 131 072 tokens must not vanish.
-      const QRectF cell(std::floor(all.left() + c * w), std::floor(all.top() + r * h), std::max(2.0, std::ceil(w)),
-                        std::max(2.0, std::ceil(h)));
+      const QRectF cell(std::floor(all.left() + c * w), std::floor(all.top() + r * h),
+                        std::max(2.0, std::ceil(w)), std::max(2.0, std::ceil(h)));
       if (!cell.intersects(g.plot)) continue;
       if (state == Cell::nan) {
         painter.fillRect(cell, mix(s.theme->nan, s.theme->plot, 0.25));
-        painter.fillRect(cell, QBrush(s.theme->nan, cell.width() >= 8 && cell.height() >= 8 ? Qt::BDiagPattern : Qt::Dense3Pattern));
+        painter.fillRect(
+            cell, QBrush(s.theme->nan,
+                         cell.width() >= 8 && cell.height() >= 8 ? Qt::BDiagPattern : Qt::Dense3Pattern));
         continue;
       }
       const double side = std::min({8.0, cell.width() - 2, cell.height() - 2});
@@ -104,9 +112,12 @@ void paintSpecialCells(QPainter& painter, const HeatmapScene& s) {
       painter.setRenderHint(QPainter::Antialiasing, true);
       painter.setPen(Qt::NoPen);
       const int end = (state == Cell::pos_inf) != s.scale.downwards ? 255 : 0;
-      painter.setBrush(contrast(QColor(s.colours[end]), s.theme->surface) > contrast(QColor(s.colours[end]), s.theme->text)
-                           ? s.theme->surface : s.theme->text);
-      const QPointF corners[3] = {{m.x() - side / 2, m.y() + up * side / 2}, {m.x() + side / 2, m.y() + up * side / 2},
+      painter.setBrush(contrast(QColor(s.colours[end]), s.theme->surface) >
+                               contrast(QColor(s.colours[end]), s.theme->text)
+                           ? s.theme->surface
+                           : s.theme->text);
+      const QPointF corners[3] = {{m.x() - side / 2, m.y() + up * side / 2},
+                                  {m.x() + side / 2, m.y() + up * side / 2},
                                   {m.x(), m.y() - up * side / 2}};
       painter.drawPolygon(corners, 3);
       painter.setRenderHint(QPainter::Antialiasing, false);
@@ -141,7 +152,8 @@ void paintChip(QPainter& painter, const QRectF& rect, const QString& text, const
 }
 
 QVector<SpanName> placeSpanNames(QVector<SpanName> names, double left, double right, double gap) {
-  std::stable_sort(names.begin(), names.end(), [](const SpanName& a, const SpanName& b) { return a.wanted < b.wanted; });
+  std::stable_sort(names.begin(), names.end(),
+                   [](const SpanName& a, const SpanName& b) { return a.wanted < b.wanted; });
   while (!names.isEmpty()) {
     double x = left;
     for (SpanName& n : names) {
@@ -159,10 +171,12 @@ QVector<SpanName> placeSpanNames(QVector<SpanName> names, double left, double ri
     double most = 0;
     for (qsizetype i = 0; i < names.size(); ++i) most = std::max(most, shift(names[i]));
     if (most <= 64) break;
-    const bool others = std::any_of(names.begin(), names.end(), [](const SpanName& n) { return !n.retrieval; });
+    const bool others =
+        std::any_of(names.begin(), names.end(), [](const SpanName& n) { return !n.retrieval; });
     double worst_shift = -1;
     for (qsizetype i = 0; i < names.size(); ++i)
-      if (!(others && names[i].retrieval) && shift(names[i]) > worst_shift) worst = i, worst_shift = shift(names[i]);
+      if (!(others && names[i].retrieval) && shift(names[i]) > worst_shift)
+        worst = i, worst_shift = shift(names[i]);
     names.removeAt(worst);
   }
   return names;
@@ -179,11 +193,15 @@ QVector<TokenLabel> tokenLabels(const trace::RunInfo& run, int64_t first, int64_
     int count = 1;
     // A lead byte takes as many tokens as its character has bytes, when together they are that character.
     const unsigned lead = byte(t);
-    const int bytes = lead >= 0xF0 && lead < 0xF5 ? 4 : lead >= 0xE0 && lead < 0xF0 ? 3 : lead >= 0xC2 && lead < 0xE0 ? 2 : 1;
+    const int bytes = lead >= 0xF0 && lead < 0xF5   ? 4
+                      : lead >= 0xE0 && lead < 0xF0 ? 3
+                      : lead >= 0xC2 && lead < 0xE0 ? 2
+                                                    : 1;
     if (!special(t) && int(run.token_bytes(t).size()) < bytes) {
       std::string joined(run.token_bytes(t));
       int64_t u = t + 1;
-      while (u < run.tokens && int(joined.size()) < bytes && !special(u) && (byte(u) & 0xC0) == 0x80) joined += run.token_bytes(u++);
+      while (u < run.tokens && int(joined.size()) < bytes && !special(u) && (byte(u) & 0xC0) == 0x80)
+        joined += run.token_bytes(u++);
       const QString text = tokenText(joined);
       if (int(joined.size()) == bytes && text == QString::fromUtf8(joined.data(), qsizetype(joined.size()))) {
         labels.push_back({t, int(u - t), text});
@@ -192,7 +210,8 @@ QVector<TokenLabel> tokenLabels(const trace::RunInfo& run, int64_t first, int64_
       }
     }
     const auto b = run.token_bytes(t);
-    labels.push_back({t, count, special(t) ? QString::fromUtf8(b.data(), qsizetype(b.size())) : tokenText(b)});
+    labels.push_back(
+        {t, count, special(t) ? QString::fromUtf8(b.data(), qsizetype(b.size())) : tokenText(b)});
     ++t;
   }
   return labels;

@@ -1,5 +1,5 @@
-// Painting of a slot heatmap around and over its cells: one set of functions for the screen and for exported figures (design:
-// sections 3, 6, 15). Nothing here knows of widgets.
+// Painting of a slot heatmap around and over its cells: one set of functions for the screen and for exported
+// figures (design: sections 3, 6, 15). Nothing here knows of widgets.
 #pragma once
 
 #include <QImage>
@@ -18,30 +18,32 @@ namespace slotscope::views {
 struct HeatmapScene {
   HeatmapGeometry geometry;
   const Theme* theme = nullptr;
-  const trace::RunInfo* run = nullptr;   // may be null: no token text, no spans
-  const HeadData* head = nullptr;        // never null
-  const HeatmapRows* rows = nullptr;     // never null
-  const SlotGrid* grid = nullptr;        // null: nothing reduced yet
-  int64_t grid_row = 0;                  // display row of the grid's first row
+  const trace::RunInfo* run = nullptr;  // may be null: no token text, no spans
+  const HeadData* head = nullptr;       // never null
+  const HeatmapRows* rows = nullptr;    // never null
+  const SlotGrid* grid = nullptr;       // null: nothing reduced yet
+  int64_t grid_row = 0;                 // display row of the grid's first row
   ColourScale scale;
   QVector<QRgb> colours;
   MarginKind margin_kind = MarginKind::esl;
   const std::vector<double>* margin = nullptr;
-  QString note;                          // reduction, written on the axis of figures
+  QString note;  // reduction, written on the axis of figures
   bool count_from_one = false;
   Selection selection;
   int hover_slot = -1;
   int64_t hover_token = -1;
   std::optional<CellRange> brush;
-  QRectF rubber;                         // rubber band of a zoom under way
-  bool focus_ring = false;               // the keyboard is here
+  QRectF rubber;            // rubber band of a zoom under way
+  bool focus_ring = false;  // the keyboard is here
 };
 
-// The grid as an image, one pixel per cell: not routed and NaN transparent, infinite cells in the end colours.
+// The grid as an image, one pixel per cell: not routed and NaN transparent, infinite cells in the end
+// colours.
 QImage gridImage(const SlotGrid& grid, const ColourScale& scale, const QVector<QRgb>& colours);
 // Where the grid's cells lie on the screen; reaches beyond the plot when more was fetched than is visible.
 QRectF gridRect(const HeatmapScene& scene);
-// The image into the plot, clipped; nearest neighbour. In pieces where the painter's coordinates would overflow (B47).
+// The image into the plot, clipped; nearest neighbour. In pieces where the painter's coordinates would
+// overflow (B47).
 void paintGridImage(QPainter& painter, const HeatmapScene& scene, const QImage& image);
 
 // Below the cells: the plot's ground. Above: hatches of NaN, triangles of infinite cells, "no finite values".
@@ -52,7 +54,8 @@ void paintOverlay(QPainter& painter, const HeatmapScene& scene);
 void paintSelection(QPainter& painter, const HeatmapScene& scene);
 void paintHover(QPainter& painter, const HeatmapScene& scene);
 
-// Where names of spans go: they keep 8 px, and hide before they overlap, key and answer last. Names sorted from left to right.
+// Where names of spans go: they keep 8 px, and hide before they overlap, key and answer last. Names sorted
+// from left to right.
 struct SpanName {
   QString text;
   bool retrieval = false;
@@ -61,7 +64,8 @@ struct SpanName {
 };
 QVector<SpanName> placeSpanNames(QVector<SpanName> names, double left, double right, double gap = 8);
 
-// Text of a token on the axis: short display form; bytes that are part of one character are drawn once over the joined cells.
+// Text of a token on the axis: short display form; bytes that are part of one character are drawn once over
+// the joined cells.
 struct TokenLabel {
   int64_t first = 0;
   int count = 1;

@@ -14,7 +14,8 @@ namespace {
 class PaintedLayer : public QCPLayerable {
  public:
   using Paint = std::function<void(QPainter&)>;
-  PaintedLayer(QCustomPlot* plot, const QString& layer, Paint paint) : QCPLayerable(plot, layer), paint_(std::move(paint)) {}
+  PaintedLayer(QCustomPlot* plot, const QString& layer, Paint paint)
+      : QCPLayerable(plot, layer), paint_(std::move(paint)) {}
 
  protected:
   void applyDefaultAntialiasingHint(QCPPainter* painter) const override { painter->setAntialiasing(false); }
@@ -45,8 +46,9 @@ struct HeatmapPlot::Impl {
     if (!scene) return;
     const auto& g = scene->geometry;
     const double rows = double(scene->rows->slot.size());
-    plot->axisRect()->setMargins(QMargins(int(g.plot.left() - g.area.left()), int(g.plot.top() - g.area.top()),
-                                          int(g.area.right() - g.plot.right()), int(g.area.bottom() - g.plot.bottom())));
+    plot->axisRect()->setMargins(
+        QMargins(int(g.plot.left() - g.area.left()), int(g.plot.top() - g.area.top()),
+                 int(g.area.right() - g.plot.right()), int(g.area.bottom() - g.plot.bottom())));
     plot->xAxis->setRange(double(g.first), double(g.last));
     plot->yAxis->setRange(rows - double(g.row_last), rows - double(g.row_first));
   }
@@ -65,8 +67,8 @@ HeatmapPlot::HeatmapPlot(QWidget* parent) : QWidget(parent), impl_(std::make_uni
   for (QCPAxis* axis : plot->axisRect()->axes()) axis->setVisible(false), axis->grid()->setVisible(false);
 
   auto* map = impl_->map = new QCPColorMap(plot->xAxis, plot->yAxis);
-  map->setInterpolate(false);     // slots are discrete
-  map->setTightBoundary(false);   // edge cells are whole
+  map->setInterpolate(false);    // slots are discrete
+  map->setTightBoundary(false);  // edge cells are whole
   map->setAntialiased(false);
   map->setDataRange(QCPRange(0, 1));
 
@@ -78,7 +80,8 @@ HeatmapPlot::HeatmapPlot(QWidget* parent) : QWidget(parent), impl_(std::make_uni
     impl_->draw(p, paintSpecialCells);
     impl_->draw(p, paintOverlay);
   });
-  new PaintedLayer(plot, QStringLiteral("selection"), [this](QPainter& p) { impl_->draw(p, paintSelection); });
+  new PaintedLayer(plot, QStringLiteral("selection"),
+                   [this](QPainter& p) { impl_->draw(p, paintSelection); });
   new PaintedLayer(plot, QStringLiteral("hover"), [this](QPainter& p) { impl_->draw(p, paintHover); });
   connect(plot, &QCustomPlot::beforeReplot, this, [this] { impl_->follow(); });
   connect(plot, &QCustomPlot::afterReplot, this, [this] { impl_->pending = false; });
@@ -115,11 +118,11 @@ void HeatmapPlot::setGrid(const HeatmapScene& scene) {
   const int columns = grid->columns * twice_c, lines = grid->rows * twice_r;
   const double w = grid->tokens_per_column / twice_c, h = grid->slots_per_row / twice_r;
   const double top = rows - double(scene.grid_row);
-  auto* data = new QCPColorMapData(columns, lines,
-                                   QCPRange(double(grid->first) + w / 2, double(grid->first) + (columns - 0.5) * w),
-                                   QCPRange(top - (lines - 0.5) * h, top - h / 2));
-  // The map gets places on the colour scale, not values: logarithms are taken here and infinite or huge values cannot overflow
-  // inside. A place in the middle of level k gives exactly colour k.
+  auto* data = new QCPColorMapData(
+      columns, lines, QCPRange(double(grid->first) + w / 2, double(grid->first) + (columns - 0.5) * w),
+      QCPRange(top - (lines - 0.5) * h, top - h / 2));
+  // The map gets places on the colour scale, not values: logarithms are taken here and infinite or huge
+  // values cannot overflow inside. A place in the middle of level k gives exactly colour k.
   const auto level = [](double place) { return place >= 1 ? 1.0 : (std::lround(place * 255) + 0.5) / 255; };
   data->fill(std::numeric_limits<double>::quiet_NaN());
   for (int r = 0; r < lines; ++r)
@@ -131,9 +134,14 @@ void HeatmapPlot::setGrid(const HeatmapScene& scene) {
           if (!scene.scale.valid) continue;
           v = level(scene.scale.place(double(grid->value[at])));
           break;
-        case analysis::Cell::pos_inf: v = scene.scale.downwards ? level(0) : 1; break;
-        case analysis::Cell::neg_inf: v = scene.scale.downwards ? 1 : level(0); break;
-        default: continue;
+        case analysis::Cell::pos_inf:
+          v = scene.scale.downwards ? level(0) : 1;
+          break;
+        case analysis::Cell::neg_inf:
+          v = scene.scale.downwards ? 1 : level(0);
+          break;
+        default:
+          continue;
       }
       data->setCell(c, lines - 1 - r, v);  // row 0 on top: rows are written flipped
     }

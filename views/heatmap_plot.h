@@ -1,5 +1,5 @@
-// The plot of a slot heatmap on the screen: one QCPColorMap under the shared paint functions, selection and hover on buffered
-// layers of their own (design: section 15). Keeps no data but what is drawn.
+// The plot of a slot heatmap on the screen: one QCPColorMap under the shared paint functions, selection and
+// hover on buffered layers of their own (design: section 15). Keeps no data but what is drawn.
 #pragma once
 
 #include <QWidget>
@@ -23,8 +23,8 @@ class HeatmapPlot : public QWidget {
   // The scene's grid, colour scale or colours changed: fills the colour map.
   void setGrid(const HeatmapScene& scene);
   void clearGrid();
-  void refresh();            // everything, coalesced
-  void refreshSelection();   // that layer only
+  void refresh();           // everything, coalesced
+  void refreshSelection();  // that layer only
   void refreshHover();
   void applyTheme(const Theme& theme);
   double devicePixels() const { return devicePixelRatioF(); }

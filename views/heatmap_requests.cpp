@@ -16,7 +16,9 @@ constexpr int64_t kAtOnceTokens = 4096;
 constexpr int64_t kAllRows = 4096;
 constexpr int kOverviewColumns = 2048, kOverviewRows = 1024;
 
-bool covers(CellRange outer, CellRange inner) { return outer.first <= inner.first && outer.second >= inner.second; }
+bool covers(CellRange outer, CellRange inner) {
+  return outer.first <= inner.first && outer.second >= inner.second;
+}
 
 }  // namespace
 
@@ -26,7 +28,8 @@ GridJob HeatmapView::job(CellRange range, CellRange rows, int max_columns, int m
   j.quantity = quantity_;
   j.pooling = pooling_;
   const auto n = int64_t(rows_.slot.size());
-  j.rows.assign(rows_.slot.begin() + std::clamp<int64_t>(rows.first, 0, n), rows_.slot.begin() + std::clamp<int64_t>(rows.second, 0, n));
+  j.rows.assign(rows_.slot.begin() + std::clamp<int64_t>(rows.first, 0, n),
+                rows_.slot.begin() + std::clamp<int64_t>(rows.second, 0, n));
   j.tokens = range;
   j.max_columns = std::max(1, max_columns);
   j.max_rows = std::max(1, max_rows);
@@ -45,7 +48,8 @@ void HeatmapView::requestGrid() {
   if (!head_ || rows_.slot.empty() || tokens() <= 0) return showPicture();
   const HeatmapGeometry g = plotGeometry();
   const double ratio = plot_->devicePixels();
-  const int width = std::max(1, int(g.plot.width() * ratio)), height = std::max(1, int(g.plot.height() * ratio));
+  const int width = std::max(1, int(g.plot.width() * ratio)),
+            height = std::max(1, int(g.plot.height() * ratio));
   const CellRange visible = tokenRange();
   const int64_t per_column = tokensPerColumn(visible.second - visible.first, width);
   const int64_t rows_visible = row_range_.second - row_range_.first, all_rows = int64_t(rows_.slot.size());
@@ -53,7 +57,8 @@ void HeatmapView::requestGrid() {
   CellRange whole = wholeColumns(visible, per_column);
   whole.second = std::min(whole.second, tokens());
   const bool fits = picture_.grid && picture_.per_column == per_column && picture_.per_row == per_row &&
-                    covers({picture_.grid->first, picture_.grid->last}, whole) && covers(picture_.rows, row_range_);
+                    covers({picture_.grid->first, picture_.grid->last}, whole) &&
+                    covers(picture_.rows, row_range_);
   if (fits) return showPicture();
   const CellRange fetch = fetchRange(wholeColumns(visible, per_column), per_column, tokens());
   const CellRange rows = per_row == 1 && all_rows <= kAllRows ? CellRange{0, all_rows} : row_range_;
@@ -67,14 +72,16 @@ void HeatmapView::requestGrid() {
   }
   if (waiting_++ == 0) loading_timer_.start();
   showPicture();  // what there is, scaled
-  worker_->post(tag_, this, [this, request = std::move(request), rows, per_column, per_row, state = state_]() -> Worker::Done {
-    auto grid = std::make_shared<const SlotGrid>(makeGrid(request));
-    return [this, grid, rows, per_column, per_row, state] {
-      if (state == state_) adopt({grid, rows, per_column, per_row}, false);
-      waiting_ = 0;
-      updateStates();
-    };
-  });
+  worker_->post(
+      tag_, this,
+      [this, request = std::move(request), rows, per_column, per_row, state = state_]() -> Worker::Done {
+        auto grid = std::make_shared<const SlotGrid>(makeGrid(request));
+        return [this, grid, rows, per_column, per_row, state] {
+          if (state == state_) adopt({grid, rows, per_column, per_row}, false);
+          waiting_ = 0;
+          updateStates();
+        };
+      });
 }
 
 // All tokens at screen size: what is seen while something better is on its way.
@@ -133,15 +140,18 @@ void HeatmapView::showPicture(bool recolour) {
     shown_ = picture.grid.get();
     // "Visible" limits follow what is on screen.
     if (other && colours_.mode == RangeMode::visible && samples_ && !recolour) return colourChanged();
-    if (const auto s = scene(QRectF(plot_->rect()), Theme::current())) plot_->setGrid(*s);
-    else plot_->clearGrid();
+    if (const auto s = scene(QRectF(plot_->rect()), Theme::current()))
+      plot_->setGrid(*s);
+    else
+      plot_->clearGrid();
   }
   QString text;
   if (picture.grid && picture.grid->columns > 0) {
     const CellRange range = tokenRange();
     if (picture.grid->tokens_per_column <= 1 && picture.grid->slots_per_row <= 1)
-      text = range.second - range.first >= tokens() ? QStringLiteral("all %1 tokens drawn, no reduction").arg(count(tokens()))
-                                                    : QStringLiteral("all cells drawn, no reduction");
+      text = range.second - range.first >= tokens()
+                 ? QStringLiteral("all %1 tokens drawn, no reduction").arg(count(tokens()))
+                 : QStringLiteral("all cells drawn, no reduction");
     else
       text = QString::fromStdString(picture.grid->reduction);
   }

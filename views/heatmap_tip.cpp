@@ -22,7 +22,8 @@ HeatmapTip::HeatmapTip(QWidget* parent) : QWidget(parent) {
 void HeatmapTip::setContent(const QString& title, const Rows& rows, const QString& formula) {
   title_ = title, rows_ = rows, formula_ = formula;
   const int lines = int(rows.size());
-  resize(kWidth, kPad + row_height() + 4 + lines * row_height() + (formula.isEmpty() ? 0 : 8 + row_height()) + kPad - 2);
+  resize(kWidth, kPad + row_height() + 4 + lines * row_height() + (formula.isEmpty() ? 0 : 8 + row_height()) +
+                     kPad - 2);
   update();
 }
 

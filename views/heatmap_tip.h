@@ -1,4 +1,5 @@
-// The tooltip of a heatmap cell (design: section 13 "Tooltips"): name, values right-aligned, a rule, formula and source.
+// The tooltip of a heatmap cell (design: section 13 "Tooltips"): name, values right-aligned, a rule, formula
+// and source.
 #pragma once
 
 #include <QVector>

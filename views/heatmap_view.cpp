@@ -20,7 +20,9 @@
 namespace slotscope::views {
 
 HeatmapView::HeatmapView(SelectionModel* selection, Worker* worker, QWidget* parent)
-    : View(selection, parent), worker_(worker), tag_(QStringLiteral("heatmap.%1").arg(quintptr(this), 0, 16)) {
+    : View(selection, parent),
+      worker_(worker),
+      tag_(QStringLiteral("heatmap.%1").arg(quintptr(this), 0, 16)) {
   setAccessibleName(QStringLiteral("Heatmap"));
   auto* layout = new QVBoxLayout(this);
   layout->setContentsMargins(0, 0, 0, 0);
@@ -64,7 +66,8 @@ HeatmapView::HeatmapView(SelectionModel* selection, Worker* worker, QWidget* par
   loading_timer_.setInterval(80);  // quicker answers need no bar
   connect(&loading_timer_, &QTimer::timeout, this, &HeatmapView::updateStates);
 
-  connect(selection, &SelectionModel::changed, this, [this](const Selection&, int parts) { selectionMoved(parts); });
+  connect(selection, &SelectionModel::changed, this,
+          [this](const Selection&, int parts) { selectionMoved(parts); });
   connect(selection, &SelectionModel::hoverChanged, this, [this] { plot_->refreshHover(); });
   connect(selection, &SelectionModel::brushChanged, this, [this] { plot_->refreshSelection(); });
   connect(selection, &SelectionModel::tokenRangeChanged, this, [this] {
@@ -74,8 +77,8 @@ HeatmapView::HeatmapView(SelectionModel* selection, Worker* worker, QWidget* par
     const CellRange t = tokenRange(), r = row_range_;
     if (head_ && (t.second - t.first < tokens() || r.second - r.first < int64_t(rows_.slot.size())))
       Q_EMIT statusText(QStringLiteral("tokens %1 – %2 of %3   rows %4 – %5 of %6")
-                            .arg(count(t.first), count(t.second - 1), count(tokens()), count(r.first), count(r.second - 1),
-                                 count(qint64(rows_.slot.size()))));
+                            .arg(count(t.first), count(t.second - 1), count(tokens()), count(r.first),
+                                 count(r.second - 1), count(qint64(rows_.slot.size()))));
   });
   map_ = colourMap(colours_.map, Theme::current().dark, colours_.reverse, colours_.soft);
   refillChoices();
@@ -118,7 +121,8 @@ void HeatmapView::buildBar() {
     const int value = show_->itemData(i).toInt();
     if (value >= 0) setQuantity(Quantity(value));
   });
-  connect(sort_box_, &QComboBox::activated, this, [this](int i) { setSort(HeatmapSort(sort_box_->itemData(i).toInt())); });
+  connect(sort_box_, &QComboBox::activated, this,
+          [this](int i) { setSort(HeatmapSort(sort_box_->itemData(i).toInt())); });
   connect(colour_bar_, &ColourBar::clicked, this, &HeatmapView::openColourRange);
   connect(colour_bar_, &ColourBar::badClicked, this, &HeatmapView::selectFirstNan);
   connect(colour_bar_, &ColourBar::rangeDragged, this, [this](double low, double high) {
@@ -192,7 +196,8 @@ void HeatmapView::orderChanged() {
   const size_t before = rows_.slot.size();
   rows_ = head_ ? sortRows(*head_, sort_, reference(), hide_empty_) : HeatmapRows{};
   const int64_t n = int64_t(rows_.slot.size());
-  row_range_ = all || rows_.slot.size() != before ? CellRange{0, std::max<int64_t>(1, n)} : clampRange(row_range_, n);
+  row_range_ =
+      all || rows_.slot.size() != before ? CellRange{0, std::max<int64_t>(1, n)} : clampRange(row_range_, n);
   margin_ = head_ ? marginValues(*head_, margin_kind_, reference()) : std::vector<double>();
   invalidate();
   requestOverview();
@@ -247,23 +252,27 @@ std::optional<HeatmapScene> HeatmapView::scene(const QRectF& area, const Theme& 
   return s;
 }
 
-HeatmapGeometry HeatmapView::geometryFor(const QRectF& area, double scale, double pixels_x, double pixels_y) const {
+HeatmapGeometry HeatmapView::geometryFor(const QRectF& area, double scale, double pixels_x,
+                                         double pixels_y) const {
   CellRange visible = tokenRange(), rows = row_range_;
   const HeatmapGeometry g = HeatmapGeometry::make(area, visible, rows, scale);
-  visible = wholeColumns(visible, tokensPerColumn(visible.second - visible.first, int(g.plot.width() * pixels_x + 1e-6)));
+  visible = wholeColumns(
+      visible, tokensPerColumn(visible.second - visible.first, int(g.plot.width() * pixels_x + 1e-6)));
   const int64_t per_row = tokensPerColumn(rows.second - rows.first, int(g.plot.height() * pixels_y + 1e-6));
   rows.second = rows.first + (rows.second - rows.first + per_row - 1) / per_row * per_row;
   return HeatmapGeometry::make(area, visible, rows, scale);
 }
 
 HeatmapGeometry HeatmapView::plotGeometry() const {
-  return geometryFor(QRectF(plot_->rect()), Theme::current().base / 12, plot_->devicePixels(), plot_->devicePixels());
+  return geometryFor(QRectF(plot_->rect()), Theme::current().base / 12, plot_->devicePixels(),
+                     plot_->devicePixels());
 }
 
 void HeatmapView::selectionMoved(int parts) {
   if (!head_) return;
   const bool token = parts & SelectionModel::Token;
-  if (token && margin_kind_ == MarginKind::read_weight) margin_ = marginValues(*head_, margin_kind_, reference());
+  if (token && margin_kind_ == MarginKind::read_weight)
+    margin_ = marginValues(*head_, margin_kind_, reference());
   if (token) refillChoices();
   if (token && sort_ == HeatmapSort::read_weight) orderChanged();
   if (token && needsReference(quantity_)) {
@@ -273,7 +282,8 @@ void HeatmapView::selectionMoved(int parts) {
     requestGrid();
   }
   if (parts & (SelectionModel::Token | SelectionModel::Slot)) followSelection();
-  // The ESL bar of the selected slot has its colour, and tick labels make room for the chip: the overlay changes too.
+  // The ESL bar of the selected slot has its colour, and tick labels make room for the chip: the overlay
+  // changes too.
   plot_->refresh();
   updateAccessibility();
 }
@@ -287,7 +297,9 @@ void HeatmapView::followSelection() {
   const int64_t width = t.second - t.first;
   if (width < tokens() && (s.token < t.first || s.token >= t.second)) {
     const bool near = s.token >= t.first - width && s.token < t.second + width;
-    const int64_t first = !near ? s.token - width / 2 : s.token < t.first ? s.token - width / 8 : s.token - width + 1 + width / 8;
+    const int64_t first = !near               ? s.token - width / 2
+                          : s.token < t.first ? s.token - width / 8
+                                              : s.token - width + 1 + width / 8;
     setTokenRange({first, first + width}, true);
   }
   const int64_t row = size_t(s.slot) < rows_.row_of.size() ? rows_.row_of[size_t(s.slot)] : -1;
@@ -364,7 +376,9 @@ void HeatmapView::zoomToAll() {
   setTokenRange({0, tokens()});
 }
 
-void HeatmapView::zoomToTokens(qint64 centre, qint64 width) { setTokenRange(centreRange(centre, width, tokens())); }
+void HeatmapView::zoomToTokens(qint64 centre, qint64 width) {
+  setTokenRange(centreRange(centre, width, tokens()));
+}
 
 void HeatmapView::selectFirstNan() {
   if (!head_) return;
@@ -378,7 +392,8 @@ void HeatmapView::openColourRange() {
     connect(range_editor_, &ColourRangeEditor::changed, this, &HeatmapView::setColours);
     range_editor_->setState(colour_bar_->state());
   }
-  range_editor_->openAt(colour_bar_->mapToGlobal(QPoint(colour_bar_->width() - 2, colour_bar_->height() + 6)));
+  range_editor_->openAt(
+      colour_bar_->mapToGlobal(QPoint(colour_bar_->width() - 2, colour_bar_->height() + 6)));
 }
 
 void HeatmapView::setMessage(const QString& text, const QString& button) {
@@ -395,11 +410,15 @@ void HeatmapView::setLoading(bool loading, const QString& stage) {
 void HeatmapView::updateStates() {
   QString text = message_;
   if (text.isEmpty() && !loading_) {
-    if (!run_ && !head_) text = QStringLiteral("No run is open.");
-    else if (head_ && tokens() <= 0) text = QStringLiteral("This run has no tokens.");
-    else if (head_ && rows_.slot.empty()) text = QStringLiteral("All slots of this head are empty and hidden.");
+    if (!run_ && !head_)
+      text = QStringLiteral("No run is open.");
+    else if (head_ && tokens() <= 0)
+      text = QStringLiteral("This run has no tokens.");
+    else if (head_ && rows_.slot.empty())
+      text = QStringLiteral("All slots of this head are empty and hidden.");
   }
-  if (text.isEmpty() && loading_ && !head_) text = loading_stage_.isEmpty() ? QStringLiteral("reading routes") : loading_stage_;
+  if (text.isEmpty() && loading_ && !head_)
+    text = loading_stage_.isEmpty() ? QStringLiteral("reading routes") : loading_stage_;
   message_label_->setText(text);
   message_action_->setText(message_button_);
   message_action_->setVisible(!message_button_.isEmpty());
@@ -420,18 +439,22 @@ void HeatmapView::updateStates() {
 
 void HeatmapView::updateAccessibility() {
   const auto& s = selection_->current();
-  setAccessibleDescription(head_ ? QStringLiteral("layer %1 head %2, %3").arg(s.layer).arg(s.head).arg(cellText(s.slot, s.token)) : QString());
+  setAccessibleDescription(
+      head_ ? QStringLiteral("layer %1 head %2, %3").arg(s.layer).arg(s.head).arg(cellText(s.slot, s.token))
+            : QString());
 }
 
 void HeatmapView::resizeEvent(QResizeEvent*) {
   updateStates();
   tip_->hide();
-  QMetaObject::invokeMethod(this, [this] { requestGrid(); }, Qt::QueuedConnection);
+  QMetaObject::invokeMethod(
+      this, [this] { requestGrid(); }, Qt::QueuedConnection);
 }
 
 // The ring is for the keyboard: a click shows by what it selects.
 void HeatmapView::focusInEvent(QFocusEvent* event) {
-  focus_ring_ = event->reason() == Qt::TabFocusReason || event->reason() == Qt::BacktabFocusReason || event->reason() == Qt::ShortcutFocusReason;
+  focus_ring_ = event->reason() == Qt::TabFocusReason || event->reason() == Qt::BacktabFocusReason ||
+                event->reason() == Qt::ShortcutFocusReason;
   plot_->refreshHover();
   View::focusInEvent(event);
 }
@@ -462,13 +485,16 @@ QString HeatmapView::cellText(int slot, qint64 token) const {
   QString text;
   if (slot >= 0) text = QStringLiteral("slot %1 × ").arg(count(slot));
   text += QStringLiteral("token %1").arg(count(token));
-  if (run_ && token < run_->info().tokens) text += QStringLiteral(" “%1”").arg(tokenText(run_->info().token_bytes(token)));
+  if (run_ && token < run_->info().tokens)
+    text += QStringLiteral(" “%1”").arg(tokenText(run_->info().token_bytes(token)));
   if (slot < 0) return text;
   const QString gap = QStringLiteral("   ");
   const auto value = cellValue(*head_, quantity_, slot, token, reference());
   if (!value) return text + gap + QStringLiteral("not routed");
   text += gap + quantitySymbol(quantity_) + QStringLiteral(" = ") +
-          (std::isnan(*value) ? QStringLiteral("NaN") : quantity_ == Quantity::log_gate ? signedNumber(*value, 4) : strength(*value, 4));
+          (std::isnan(*value)                ? QStringLiteral("NaN")
+           : quantity_ == Quantity::log_gate ? signedNumber(*value, 4)
+                                             : strength(*value, 4));
   if (head_->writes.has_gates && token <= query())
     if (const auto left = cellValue(*head_, Quantity::survival_at, slot, token, query()))
       text += gap + QStringLiteral("left at query ") + share(*left);
@@ -483,10 +509,13 @@ void HeatmapView::fillMenu(QMenu* menu) {
   };
   choice(menu, QStringLiteral("Hide empty slots"), hide_empty_, [this] { setHideEmptySlots(!hide_empty_); });
   QMenu* pooling = menu->addMenu(QStringLiteral("Reduction"));
-  choice(pooling, QStringLiteral("Largest of each column"), pooling_ == analysis::Pooling::maximum, [this] { setPooling(analysis::Pooling::maximum); });
-  choice(pooling, QStringLiteral("Mean of each column"), pooling_ == analysis::Pooling::mean, [this] { setPooling(analysis::Pooling::mean); });
+  choice(pooling, QStringLiteral("Largest of each column"), pooling_ == analysis::Pooling::maximum,
+         [this] { setPooling(analysis::Pooling::maximum); });
+  choice(pooling, QStringLiteral("Mean of each column"), pooling_ == analysis::Pooling::mean,
+         [this] { setPooling(analysis::Pooling::mean); });
   QMenu* margin = menu->addMenu(QStringLiteral("Bars at the right"));
-  for (const auto kind : {MarginKind::esl, MarginKind::tokens_held, MarginKind::read_weight, MarginKind::last_write})
+  for (const auto kind :
+       {MarginKind::esl, MarginKind::tokens_held, MarginKind::read_weight, MarginKind::last_write})
     choice(margin, marginName(kind), margin_kind_ == kind, [this, kind] { setMarginKind(kind); });
   menu->addAction(QStringLiteral("Colour range"), this, &HeatmapView::openColourRange);
   menu->addAction(QStringLiteral("Show everything"), this, &HeatmapView::zoomToAll);

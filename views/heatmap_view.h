@@ -1,4 +1,5 @@
-// Slot heatmap (design: section 6): slots x tokens, with its view bar above and the timeline below, margins aligned.
+// Slot heatmap (design: section 6): slots x tokens, with its view bar above and the timeline below, margins
+// aligned.
 #pragma once
 
 #include <QPointF>
@@ -38,7 +39,8 @@ class HeatmapView : public View {
   QSizeF figureSize() const override;
   QString csv() const override;
   QString figureKind() const override { return QStringLiteral("heatmap"); }
-  // Figures get this many pixels per token (figureSize grows with the visible tokens); 0: a fixed width, reduced to fit.
+  // Figures get this many pixels per token (figureSize grows with the visible tokens); 0: a fixed width,
+  // reduced to fit.
   void setFigurePixelsPerToken(double pixels) { figure_pixels_per_token_ = pixels; }
   double figurePixelsPerToken() const { return figure_pixels_per_token_; }
 
@@ -53,12 +55,13 @@ class HeatmapView : public View {
   QString currentReduction() const { return reduction_; }
   const SlotGrid* shownGrid() const { return shown_; }
   // The picture on the screen, as drawn with these settings.
-  HeatmapGeometry plotGeometry() const;   // in coordinates of plotWidget()
+  HeatmapGeometry plotGeometry() const;  // in coordinates of plotWidget()
   QWidget* plotWidget() const;
   TimelineView* timeline() const { return timeline_; }
   // Status text of a cell: "slot 5 × token 154 “i”   s = 0.6980   left at query 63.1 %".
   QString cellText(int slot, qint64 token) const;
-  // Fills a menu with the view's choices (pooling, margin bars, hide empty slots), for "..." in tabs and title bars.
+  // Fills a menu with the view's choices (pooling, margin bars, hide empty slots), for "..." in tabs and
+  // title bars.
   void fillMenu(QMenu* menu);
   // Draws now what would be drawn later; waits for no worker. For measurements and tests.
   void drawNow();
@@ -78,7 +81,7 @@ class HeatmapView : public View {
   void openColourRange();
 
  Q_SIGNALS:
-  void figureRequested();                       // "Export figure…" of the context menu
+  void figureRequested();  // "Export figure…" of the context menu
   void helpRequested(const QString& topic);
 
  protected:
@@ -109,7 +112,8 @@ class HeatmapView : public View {
   int64_t tokens() const;
   int64_t reference() const { return selection_->current().token; }
   int64_t query() const;
-  // `pixels`: of the device per logical pixel. The geometry shows whole columns and rows of a reduced picture.
+  // `pixels`: of the device per logical pixel. The geometry shows whole columns and rows of a reduced
+  // picture.
   HeatmapGeometry geometryFor(const QRectF& area, double scale, double pixels_x, double pixels_y) const;
   std::optional<HeatmapScene> scene(const QRectF& area, const Theme& theme) const;
   // --- heatmap_requests.cpp: what to reduce, and when
@@ -137,7 +141,8 @@ class HeatmapView : public View {
   void selectSpan(const char* name);
   void selectLastWriter();
   void selectStrongestReader();
-  std::pair<int, qint64> cellAt(const QPointF& at) const;  // the written cell that is drawn there, else the exact one
+  std::pair<int, qint64> cellAt(
+      const QPointF& at) const;  // the written cell that is drawn there, else the exact one
   void copyRow(int slot) const;
   void copyColumn(qint64 token) const;
 
@@ -173,8 +178,8 @@ class HeatmapView : public View {
   ColourScale scale_;
   QVector<QRgb> map_;
   QString reduction_;
-  uint64_t state_ = 0;    // counts what makes reduced pictures stale
-  int waiting_ = 0;       // requests under way
+  uint64_t state_ = 0;  // counts what makes reduced pictures stale
+  int waiting_ = 0;     // requests under way
 
   // interaction
   enum class Drag { None, Press, Pan, RubberBand, Brush, TokenChip, SlotChip } drag_ = Drag::None;

@@ -106,7 +106,8 @@ void Theme::apply(const Theme& theme) {
   QApplication::setFont(theme.ui);
   QApplication::setPalette(theme.palette());
   qApp->setStyleSheet(theme.styleSheet());
-  // Qt does not tell everybody (same palette, style sheet in between), but role colours or sizes may have changed too.
+  // Qt does not tell everybody (same palette, style sheet in between), but role colours or sizes may have
+  // changed too.
   for (QWidget* w : QApplication::allWidgets()) {
     QEvent event(QEvent::PaletteChange);
     QApplication::sendEvent(w, &event);
@@ -136,7 +137,8 @@ QPalette Theme::palette() const {
   all(QPalette::Mid, line);
   all(QPalette::Dark, lineStrong);
   all(QPalette::Shadow, dark ? QColor(0x050608) : lineStrong);
-  for (const auto role : {QPalette::WindowText, QPalette::Text, QPalette::ButtonText, QPalette::HighlightedText})
+  for (const auto role :
+       {QPalette::WindowText, QPalette::Text, QPalette::ButtonText, QPalette::HighlightedText})
     p.setColor(QPalette::Disabled, role, text3);
   return p;
 }
@@ -200,7 +202,8 @@ QToolTip { background: %surface; color: %text; border: 1px solid %linestrong; pa
   const auto put = [&](const char* key, const QString& value) { sheet.replace(QLatin1String(key), value); };
   // Longer names first: %linestrong must not be read as %line.
   put("%surface", surface.name()), put("%linestrong", lineStrong.name()), put("%line", line.name());
-  put("%header", header.name()), put("%text2", text2.name()), put("%text3", text3.name()), put("%text", text.name());
+  put("%header", header.name()), put("%text2", text2.name()), put("%text3", text3.name()),
+      put("%text", text.name());
   put("%titlepx", QStringLiteral("%1px").arg(int(std::lround(base + 2))));
   put("%hoverfill", hoverFill.name()), put("%inkhover", mix(ink, surface, 0.85).name());
   put("%ink", ink.name()), put("%onink", onInk.name()), put("%selection", selection.name());
@@ -210,10 +213,14 @@ QToolTip { background: %surface; color: %text; border: 1px solid %linestrong; pa
 
 QColor Theme::roleColour(analysis::SlotClass c) const {
   switch (c) {
-    case analysis::SlotClass::retrieval: return retrieval;
-    case analysis::SlotClass::shared: return shared;
-    case analysis::SlotClass::other: return other;
-    case analysis::SlotClass::empty: break;
+    case analysis::SlotClass::retrieval:
+      return retrieval;
+    case analysis::SlotClass::shared:
+      return shared;
+    case analysis::SlotClass::other:
+      return other;
+    case analysis::SlotClass::empty:
+      break;
   }
   return surface;
 }
@@ -225,11 +232,16 @@ QColor Theme::roleTextColour(analysis::SlotClass c) const {
 
 QColor Theme::regimeColour(analysis::Regime r) const {
   switch (r) {
-    case analysis::Regime::long_range: return other;
-    case analysis::Regime::intermediate: return shared;
-    case analysis::Regime::short_range: return retrieval;
-    case analysis::Regime::uniform: return timelineOther;
-    case analysis::Regime::empty: break;
+    case analysis::Regime::long_range:
+      return other;
+    case analysis::Regime::intermediate:
+      return shared;
+    case analysis::Regime::short_range:
+      return retrieval;
+    case analysis::Regime::uniform:
+      return timelineOther;
+    case analysis::Regime::empty:
+      break;
   }
   return surface;
 }

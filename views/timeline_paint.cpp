@@ -20,7 +20,9 @@ QRectF track_of(const QRectF& area, double k) {
           std::max(1.0, area.width() - (HeatmapGeometry::kLeft + HeatmapGeometry::kRight) * k), 30};
 }
 
-bool is_retrieval(const trace::RunInfo& run, qint64 t) { return size_t(t) < run.roles.size() && run.roles[size_t(t)] == 1; }
+bool is_retrieval(const trace::RunInfo& run, qint64 t) {
+  return size_t(t) < run.roles.size() && run.roles[size_t(t)] == 1;
+}
 
 QString token_name(const trace::RunInfo& run, qint64 t) {
   const auto b = run.token_bytes(t);
@@ -39,17 +41,23 @@ double TimelineView::x(double token) const {
 
 qint64 TimelineView::tokenAt(double at) const {
   const QRectF r = track();
-  return std::clamp<qint64>(qint64(std::floor((at - r.left()) / r.width() * double(tokens()))), 0, std::max<qint64>(0, tokens() - 1));
+  return std::clamp<qint64>(qint64(std::floor((at - r.left()) / r.width() * double(tokens()))), 0,
+                            std::max<qint64>(0, tokens() - 1));
 }
 
 QRectF TimelineView::buttonRect(Button button, const QRectF& area) const {
   const double k = Theme::current().base / 12;
   switch (button) {
-    case Button::Back: return {area.left() + 6 * k, area.top() + 14, 22 * k, 20};
-    case Button::Play: return {area.left() + 31 * k, area.top() + 14, 22 * k, 20};
-    case Button::Forward: return {area.left() + 56 * k, area.top() + 14, 22 * k, 20};
-    case Button::Speed: return {area.left() + 18 * k, area.top() + 34, 56 * k, 14};
-    case Button::None: break;
+    case Button::Back:
+      return {area.left() + 6 * k, area.top() + 14, 22 * k, 20};
+    case Button::Play:
+      return {area.left() + 31 * k, area.top() + 14, 22 * k, 20};
+    case Button::Forward:
+      return {area.left() + 56 * k, area.top() + 14, 22 * k, 20};
+    case Button::Speed:
+      return {area.left() + 18 * k, area.top() + 34, 56 * k, 14};
+    case Button::None:
+      break;
   }
   return {};
 }
@@ -68,7 +76,8 @@ void TimelineView::paintButtons(QPainter& p, const QRectF& area, const Theme& th
     p.setPen(stroke);
     p.setBrush(Qt::NoBrush);
     p.drawLine(QPointF(m.x() + 4.5 * direction, m.y() - 5), QPointF(m.x() + 4.5 * direction, m.y() + 5));
-    const QPointF corners[3] = {{m.x() - 3.5 * direction, m.y() - 4.5}, {m.x() + 2.5 * direction, m.y()},
+    const QPointF corners[3] = {{m.x() - 3.5 * direction, m.y() - 4.5},
+                                {m.x() + 2.5 * direction, m.y()},
                                 {m.x() - 3.5 * direction, m.y() + 4.5}};
     p.drawPolygon(corners, 3);
   };
@@ -87,7 +96,8 @@ void TimelineView::paintButtons(QPainter& p, const QRectF& area, const Theme& th
   }
   p.setPen(theme.text3);
   p.setFont(theme.micro());
-  p.drawText(buttonRect(Button::Speed, area), Qt::AlignCenter, QString::number(speed_) + QStringLiteral(" tok/s"));
+  p.drawText(buttonRect(Button::Speed, area), Qt::AlignCenter,
+             QString::number(speed_) + QStringLiteral(" tok/s"));
   p.restore();
 }
 
@@ -106,7 +116,8 @@ void TimelineView::paintTrack(QPainter& p, const QRectF& area, const Theme& them
     p.setRenderHint(QPainter::Antialiasing, false);
   }
   p.fillRect(QRectF(r.left(), r.bottom() - 2, r.width(), 1), theme.lineStrong);
-  // Largest value per pixel: for other tokens and for retrieval tokens apart, so that neither hides behind the other.
+  // Largest value per pixel: for other tokens and for retrieval tokens apart, so that neither hides behind
+  // the other.
   const int columns = std::max(1, int(r.width()));
   if (column_width_ != columns) {
     column_width_ = columns;
@@ -115,22 +126,27 @@ void TimelineView::paintTrack(QPainter& p, const QRectF& area, const Theme& them
     for (qint64 t = 0; t < qint64(values_.size()); ++t) {
       const double v = values_[size_t(t)];
       if (!(v > 0)) continue;
-      const int from = int(double(t) * columns / double(n)), to = std::max(from + 1, int(double(t + 1) * columns / double(n)));
+      const int from = int(double(t) * columns / double(n)),
+                to = std::max(from + 1, int(double(t + 1) * columns / double(n)));
       auto& where = run_ && is_retrieval(run_->info(), t) ? column_retrieval_ : column_max_;
-      for (int c = from; c < std::min(to, columns); ++c) where[size_t(c)] = std::max(where[size_t(c)], float(v));
+      for (int c = from; c < std::min(to, columns); ++c)
+        where[size_t(c)] = std::max(where[size_t(c)], float(v));
     }
   }
   const double height = r.height() - 4, base = r.bottom() - 2;
   for (const auto* column : {&column_max_, &column_retrieval_})
     for (int c = 0; c < columns && largest_ > 0; ++c) {
       const double h = std::min(height, std::round(double((*column)[size_t(c)]) / largest_ * height));
-      if (h >= 1) p.fillRect(QRectF(r.left() + c, base - h, 1, h), column == &column_max_ ? theme.timelineOther : theme.retrieval);
+      if (h >= 1)
+        p.fillRect(QRectF(r.left() + c, base - h, 1, h),
+                   column == &column_max_ ? theme.timelineOther : theme.retrieval);
     }
   if (marks && n > 0) {
     if (const auto brush = selection_->brush()) {
       QColor wash = theme.selection;
       wash.setAlphaF(0.12f);
-      const double x0 = std::round(at(double(brush->first))), x1 = std::max(x0 + 1, std::round(at(double(brush->second))));
+      const double x0 = std::round(at(double(brush->first))),
+                   x1 = std::max(x0 + 1, std::round(at(double(brush->second))));
       p.fillRect(QRectF(x0, r.top(), x1 - x0, r.height()), wash);
       p.fillRect(QRectF(x0, r.top(), 1, r.height()), theme.selection);
       p.fillRect(QRectF(x1 - 1, r.top(), 1, r.height()), theme.selection);
@@ -140,7 +156,8 @@ void TimelineView::paintTrack(QPainter& p, const QRectF& area, const Theme& them
     p.setPen(QPen(theme.text2, 1.5));
     p.drawRoundedRect(frame.adjusted(0.25, 0.25, -0.25, -0.25), 3, 3);
     if (selection_->hoverToken() >= 0) {
-      p.fillRect(QRectF(std::floor(at(selection_->hoverToken() + 0.5)), r.top() + 2, 1, r.height() - 4), theme.hover);
+      p.fillRect(QRectF(std::floor(at(selection_->hoverToken() + 0.5)), r.top() + 2, 1, r.height() - 4),
+                 theme.hover);
     }
     const double x = std::floor(at(selection_->current().token + 0.5));
     p.fillRect(QRectF(x - 1, r.top() - 2, 2, r.height() + 3), theme.selection);
@@ -158,7 +175,8 @@ void TimelineView::paintTrack(QPainter& p, const QRectF& area, const Theme& them
   p.setPen(theme.text3);
   if (largest_ > 0)
     p.drawText(QRectF(left, r.top() + 14, room, 14), Qt::AlignLeft | Qt::AlignVCenter,
-               m.elidedText(QStringLiteral("max ") + strength(largest_, 2) + (writes ? QString() : QStringLiteral(" nats")),
+               m.elidedText(QStringLiteral("max ") + strength(largest_, 2) +
+                                (writes ? QString() : QStringLiteral(" nats")),
                             Qt::ElideRight, room));
 }
 
@@ -173,7 +191,8 @@ void TimelineView::paintText(QPainter& p, const QRectF& area, const Theme& theme
   bold.setBold(true);
   const QFontMetricsF m(font);
   const double cell = m.horizontalAdvance(QLatin1Char('x')), limit = cell * (kTextTokens / 2) * 1.6;
-  const double middle = std::floor(r.left() + (double(token) + 0.5) / double(std::max<qint64>(1, tokens())) * r.width());
+  const double middle =
+      std::floor(r.left() + (double(token) + 0.5) / double(std::max<qint64>(1, tokens())) * r.width());
   struct Piece {
     QString text;
     double width;
@@ -208,7 +227,8 @@ void TimelineView::paintText(QPainter& p, const QRectF& area, const Theme& theme
     x += piece.width;
   };
   p.save();
-  p.setClipRect(QRectF(r.left() - 2, r.bottom(), r.width() + 4, area.bottom() - r.bottom()), Qt::IntersectClip);
+  p.setClipRect(QRectF(r.left() - 2, r.bottom(), r.width() + 4, area.bottom() - r.bottom()),
+                Qt::IntersectClip);
   double used = 0;
   for (auto i = before.rbegin(); i != before.rend(); ++i) used += i->width;
   if (used > left_width && !before.empty()) before.pop_back();
@@ -223,7 +243,8 @@ void TimelineView::paintText(QPainter& p, const QRectF& area, const Theme& theme
   p.restore();
 }
 
-void TimelineView::paintFigure(QPainter& p, const QRectF& area, const Theme& theme, const FigureOptions& options) {
+void TimelineView::paintFigure(QPainter& p, const QRectF& area, const Theme& theme,
+                               const FigureOptions& options) {
   p.save();
   p.setClipRect(area, Qt::IntersectClip);
   p.fillRect(area, theme.surface);

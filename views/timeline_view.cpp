@@ -70,7 +70,8 @@ void TimelineView::computeValues() {
       const size_t t = size_t(info.prompt_tokens) + i;
       for (int64_t k = 0; k < c && t < values_.size(); ++k) {
         const size_t at = i * size_t(c) + size_t(k);
-        if (at < info.top_ids.size() && at < info.top_logprob.size() && info.top_ids[at] == info.output_ids[i]) {
+        if (at < info.top_ids.size() && at < info.top_logprob.size() &&
+            info.top_ids[at] == info.output_ids[i]) {
           values_[t] = -info.top_logprob[at];
         }
       }
@@ -132,11 +133,20 @@ void TimelineView::mousePressEvent(QMouseEvent* event) {
   if (event->button() != Qt::LeftButton || !run_) return;
   const QPointF p = event->position();
   switch (buttonAt(p)) {
-    case Button::Back: selection_->request({.token = selection_->current().token - 1}); return;
-    case Button::Forward: selection_->request({.token = selection_->current().token + 1}); return;
-    case Button::Play: setPlaying(!playing()); return;
-    case Button::Speed: nextSpeed(); return;
-    case Button::None: break;
+    case Button::Back:
+      selection_->request({.token = selection_->current().token - 1});
+      return;
+    case Button::Forward:
+      selection_->request({.token = selection_->current().token + 1});
+      return;
+    case Button::Play:
+      setPlaying(!playing());
+      return;
+    case Button::Speed:
+      nextSpeed();
+      return;
+    case Button::None:
+      break;
   }
   press_x_ = p.x();
   press_token_ = tokenAt(p.x());
@@ -154,12 +164,18 @@ void TimelineView::mouseMoveEvent(QMouseEvent* event) {
       update();
     }
     const Drag at = dragAt(p);
-    setCursor(over != Button::None ? Qt::PointingHandCursor : at == Drag::Left || at == Drag::Right ? Qt::SizeHorCursor : Qt::ArrowCursor);
+    setCursor(over != Button::None                    ? Qt::PointingHandCursor
+              : at == Drag::Left || at == Drag::Right ? Qt::SizeHorCursor
+                                                      : Qt::ArrowCursor);
     const bool on_track = run_ && track().adjusted(0, -4, 0, 4).contains(p);
     const qint64 t = on_track ? tokenAt(p.x()) : -1;
     selection_->setHover(-1, t);
     if (t >= 0 && size_t(t) < values_.size())
-      Q_EMIT statusText(QStringLiteral("token %1   %2 = %3").arg(count(t), quantity_ == Quantity::writes ? QStringLiteral("Σs") : QStringLiteral("surprisal"), strength(values_[size_t(t)], 4)));
+      Q_EMIT statusText(
+          QStringLiteral("token %1   %2 = %3")
+              .arg(count(t),
+                   quantity_ == Quantity::writes ? QStringLiteral("Σs") : QStringLiteral("surprisal"),
+                   strength(values_[size_t(t)], 4)));
     return;
   }
   if (!dragged_ && std::abs(p.x() - press_x_) < 3) return;
@@ -167,19 +183,23 @@ void TimelineView::mouseMoveEvent(QMouseEvent* event) {
   dragged_ = true;
   const qint64 by = qint64(std::llround((p.x() - press_x_) / track().width() * double(tokens())));
   switch (drag_) {
-    case Drag::Knob: selection_->request({.token = tokenAt(p.x())}, merge); break;
+    case Drag::Knob:
+      selection_->request({.token = tokenAt(p.x())}, merge);
+      break;
     case Drag::Frame: {
       const auto range = panRange(press_range_, by, tokens());
       selection_->setTokenRange(range.first, range.second, merge);
       break;
     }
     case Drag::Left: {
-      const qint64 first = std::clamp<qint64>(press_range_.first + by, 0, std::max<qint64>(0, press_range_.second - kLeastCells));
+      const qint64 first = std::clamp<qint64>(press_range_.first + by, 0,
+                                              std::max<qint64>(0, press_range_.second - kLeastCells));
       selection_->setTokenRange(first, press_range_.second, merge);
       break;
     }
     case Drag::Right: {
-      const qint64 last = std::clamp<qint64>(press_range_.second + by, std::min(tokens(), press_range_.first + kLeastCells), tokens());
+      const qint64 last = std::clamp<qint64>(press_range_.second + by,
+                                             std::min(tokens(), press_range_.first + kLeastCells), tokens());
       selection_->setTokenRange(press_range_.first, last, merge);
       break;
     }
@@ -188,7 +208,8 @@ void TimelineView::mouseMoveEvent(QMouseEvent* event) {
       selection_->setBrush(std::pair{std::min(t, press_token_), std::max(t, press_token_) + 1});
       break;
     }
-    case Drag::None: break;
+    case Drag::None:
+      break;
   }
 }
 
@@ -226,11 +247,20 @@ void TimelineView::wheelEvent(QWheelEvent* event) {
 void TimelineView::keyPressEvent(QKeyEvent* event) {
   const int by = event->modifiers() & Qt::ShiftModifier ? 10 : 1;
   switch (event->key()) {
-    case Qt::Key_Space: setPlaying(!playing()); return;
-    case Qt::Key_Left: selection_->request({.token = selection_->current().token - by}, event->isAutoRepeat()); return;
-    case Qt::Key_Right: selection_->request({.token = selection_->current().token + by}, event->isAutoRepeat()); return;
-    case Qt::Key_Period: nextSpeed(); return;
-    default: View::keyPressEvent(event);
+    case Qt::Key_Space:
+      setPlaying(!playing());
+      return;
+    case Qt::Key_Left:
+      selection_->request({.token = selection_->current().token - by}, event->isAutoRepeat());
+      return;
+    case Qt::Key_Right:
+      selection_->request({.token = selection_->current().token + by}, event->isAutoRepeat());
+      return;
+    case Qt::Key_Period:
+      nextSpeed();
+      return;
+    default:
+      View::keyPressEvent(event);
   }
 }
 
@@ -248,12 +278,16 @@ void TimelineView::contextMenuEvent(QContextMenuEvent* event) {
   menu.setToolTipsVisible(true);
   add(QStringLiteral("Total write strength"), Quantity::writes, true, {});
   const bool known = run_ && run_->info().candidates > 0;
-  add(QStringLiteral("Surprisal of the answer"), Quantity::surprisal, known, known ? QString() : QStringLiteral("no candidates were stored"));
+  add(QStringLiteral("Surprisal of the answer"), Quantity::surprisal, known,
+      known ? QString() : QStringLiteral("no candidates were stored"));
   menu.addSeparator();
-  menu.addAction(QStringLiteral("Zoom to brush"), this, [this] {
-    if (const auto b = selection_->brush()) selection_->setTokenRange(b->first, b->second);
-  })->setEnabled(selection_->brush().has_value());
-  menu.addAction(QStringLiteral("Clear brush"), this, [this] { selection_->setBrush(std::nullopt); })->setEnabled(selection_->brush().has_value());
+  menu.addAction(QStringLiteral("Zoom to brush"), this,
+                 [this] {
+                   if (const auto b = selection_->brush()) selection_->setTokenRange(b->first, b->second);
+                 })
+      ->setEnabled(selection_->brush().has_value());
+  menu.addAction(QStringLiteral("Clear brush"), this, [this] { selection_->setBrush(std::nullopt); })
+      ->setEnabled(selection_->brush().has_value());
   menu.addAction(QStringLiteral("Show all tokens"), this, [this] { selection_->setTokenRange(0, tokens()); });
   menu.exec(event->globalPos());
 }
@@ -264,14 +298,18 @@ void TimelineView::changeEvent(QEvent* event) {
 }
 
 QString TimelineView::csv() const {
-  QString text = QStringLiteral("# figure: timeline\ntoken,%1\n").arg(quantity_ == Quantity::writes ? QStringLiteral("write_strength_sum") : QStringLiteral("surprisal_nats"));
+  QString text = QStringLiteral("# figure: timeline\ntoken,%1\n")
+                     .arg(quantity_ == Quantity::writes ? QStringLiteral("write_strength_sum")
+                                                        : QStringLiteral("surprisal_nats"));
   for (size_t t = 0; t < values_.size(); ++t)
-    text += QString::number(t) + QLatin1Char(',') + (std::isnan(values_[t]) ? QString() : QString::number(values_[t], 'g', 17)) + QLatin1Char('\n');
+    text += QString::number(t) + QLatin1Char(',') +
+            (std::isnan(values_[t]) ? QString() : QString::number(values_[t], 'g', 17)) + QLatin1Char('\n');
   return text;
 }
 
 void TimelineView::focusInEvent(QFocusEvent* event) {
-  focus_ring_ = event->reason() == Qt::TabFocusReason || event->reason() == Qt::BacktabFocusReason || event->reason() == Qt::ShortcutFocusReason;
+  focus_ring_ = event->reason() == Qt::TabFocusReason || event->reason() == Qt::BacktabFocusReason ||
+                event->reason() == Qt::ShortcutFocusReason;
   update();
 }
 

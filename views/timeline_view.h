@@ -1,4 +1,5 @@
-// Timeline (design: section 7): overview of all tokens, the visible window as a frame, the selected token as a playhead.
+// Timeline (design: section 7): overview of all tokens, the visible window as a frame, the selected token as
+// a playhead.
 #pragma once
 
 #include <QTimer>
@@ -28,7 +29,7 @@ class TimelineView : public View {
   const std::vector<double>& values() const { return values_; }
   bool playing() const { return timer_.isActive(); }
   int tokensPerSecond() const { return speed_; }
-  QRectF track() const;      // in widget coordinates
+  QRectF track() const;  // in widget coordinates
   double x(double token) const;
   qint64 tokenAt(double x) const;
 

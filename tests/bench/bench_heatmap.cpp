@@ -1,6 +1,7 @@
-// Pans and zooms the heatmap through a synthetic head of 131,072 tokens x 256 slots (top-8) without a display, and reports the
-// median and 95 % time of a frame: from the input until everything it caused in the window's thread, painting included, is done.
-// Reductions run in the worker meanwhile. Usage: bench_heatmap [tokens] [slots] [width height]
+// Pans and zooms the heatmap through a synthetic head of 131,072 tokens x 256 slots (top-8) without a
+// display, and reports the median and 95 % time of a frame: from the input until everything it caused in the
+// window's thread, painting included, is done. Reductions run in the worker meanwhile. Usage: bench_heatmap
+// [tokens] [slots] [width height]
 #include <QApplication>
 #include <QElapsedTimer>
 #include <QHoverEvent>
@@ -25,8 +26,8 @@ struct Frames {
 void report(const char* name, Frames f) {
   std::sort(f.ms.begin(), f.ms.end());
   const size_t n = f.ms.size();
-  std::printf("%-28s %4zu frames   median %6.2f ms   95 %% %6.2f ms   worst %6.2f ms   %3.0f %% sharp\n", name, n, f.ms[n / 2],
-              f.ms[n * 95 / 100], f.ms.back(), 100.0 * f.sharp / double(n));
+  std::printf("%-28s %4zu frames   median %6.2f ms   95 %% %6.2f ms   worst %6.2f ms   %3.0f %% sharp\n",
+              name, n, f.ms[n / 2], f.ms[n * 95 / 100], f.ms.back(), 100.0 * f.sharp / double(n));
 }
 
 }  // namespace
@@ -44,8 +45,9 @@ int main(int argc, char** argv) {
   QElapsedTimer clock;
   clock.start();
   const auto head = testing::demoHead(*run->own_info, 3, 0, slots);
-  std::printf("%lld tokens x %d slots, %zu writes, made in %.0f ms; window %d x %d\n", static_cast<long long>(run->own_info->tokens), slots,
-              head->writes.token.size(), double(clock.nsecsElapsed()) / 1e6, width, height);
+  std::printf("%lld tokens x %d slots, %zu writes, made in %.0f ms; window %d x %d\n",
+              static_cast<long long>(run->own_info->tokens), slots, head->writes.token.size(),
+              double(clock.nsecsElapsed()) / 1e6, width, height);
   SelectionModel selection;
   selection.setLimits(1, 4, 4, slots, run->own_info->tokens);
   Worker worker;
@@ -66,7 +68,8 @@ int main(int argc, char** argv) {
   app.processEvents();
   const double blocked = double(clock.nsecsElapsed()) / 1e6;
   settle();
-  std::printf("opening the head: window blocked %.1f ms, picture after %.1f ms\n", blocked, double(clock.nsecsElapsed()) / 1e6);
+  std::printf("opening the head: window blocked %.1f ms, picture after %.1f ms\n", blocked,
+              double(clock.nsecsElapsed()) / 1e6);
 
   const auto frame = [&](Frames& f, auto&& input) {
     QElapsedTimer t;
@@ -79,7 +82,8 @@ int main(int argc, char** argv) {
     const auto* grid = view.shownGrid();
     const CellRange r = view.tokenRange();
     f.sharp += grid && grid->first <= r.first && grid->last >= r.second &&
-               grid->tokens_per_column <= double(tokensPerColumn(r.second - r.first, int(view.plotGeometry().plot.width())));
+               grid->tokens_per_column <=
+                   double(tokensPerColumn(r.second - r.first, int(view.plotGeometry().plot.width())));
     // Input comes 60 times a second; the worker has the rest of the time.
     if (ms < 16) std::this_thread::sleep_for(std::chrono::microseconds(int((16 - ms) * 1000)));
   };
@@ -95,8 +99,10 @@ int main(int argc, char** argv) {
     Frames f;
     for (int pass = 0; pass < 2; ++pass) {
       const double anchor = double(T) * (pass ? 0.71 : 0.3);
-      for (int i = 0; i < 36; ++i) frame(f, [&] { view.setTokenRange(zoomRange(view.tokenRange(), anchor, 1.25, T)); });
-      for (int i = 0; i < 36; ++i) frame(f, [&] { view.setTokenRange(zoomRange(view.tokenRange(), anchor, 0.8, T)); });
+      for (int i = 0; i < 36; ++i)
+        frame(f, [&] { view.setTokenRange(zoomRange(view.tokenRange(), anchor, 1.25, T)); });
+      for (int i = 0; i < 36; ++i)
+        frame(f, [&] { view.setTokenRange(zoomRange(view.tokenRange(), anchor, 0.8, T)); });
     }
     section("zoom in and out", f);
   }
@@ -104,7 +110,9 @@ int main(int argc, char** argv) {
     Frames f;
     view.setTokenRange(centreRange(T / 4, visible, T));
     settle();
-    for (int i = 0; i < 80; ++i) frame(f, [&] { view.setTokenRange(panRange(view.tokenRange(), std::max<int64_t>(1, visible / 40), T)); });
+    for (int i = 0; i < 80; ++i)
+      frame(f,
+            [&] { view.setTokenRange(panRange(view.tokenRange(), std::max<int64_t>(1, visible / 40), T)); });
     char name[64];
     std::snprintf(name, sizeof name, "pan, %lld tokens visible", static_cast<long long>(visible));
     section(name, f);
@@ -113,7 +121,9 @@ int main(int argc, char** argv) {
     Frames f;
     view.zoomToAll();
     settle();
-    for (int i = 0; i < 40; ++i) frame(f, [&] { view.setRowRange(zoomRange(view.rowRange(), slots * 0.4, i < 20 ? 1.25 : 0.8, slots)); });
+    for (int i = 0; i < 40; ++i)
+      frame(f,
+            [&] { view.setRowRange(zoomRange(view.rowRange(), slots * 0.4, i < 20 ? 1.25 : 0.8, slots)); });
     section("zoom slots", f);
   }
   {
@@ -123,15 +133,18 @@ int main(int argc, char** argv) {
     const QRectF plot = view.plotGeometry().plot;
     for (int i = 0; i < 120; ++i)
       frame(f, [&] {
-        const QPointF at(plot.left() + plot.width() * (i % 40) / 40, plot.top() + plot.height() * (i % 17) / 17);
-        QMouseEvent move(QEvent::MouseMove, at, view.plotWidget()->mapToGlobal(at), Qt::NoButton, Qt::NoButton, Qt::NoModifier);
+        const QPointF at(plot.left() + plot.width() * (i % 40) / 40,
+                         plot.top() + plot.height() * (i % 17) / 17);
+        QMouseEvent move(QEvent::MouseMove, at, view.plotWidget()->mapToGlobal(at), Qt::NoButton,
+                         Qt::NoButton, Qt::NoModifier);
         QApplication::sendEvent(view.plotWidget(), &move);
       });
     section("hover", f);
   }
   {
     Frames f;
-    for (int i = 0; i < 60; ++i) frame(f, [&] { selection.request({.slot = i * 7 % slots, .token = i * T / 60}, true); });
+    for (int i = 0; i < 60; ++i)
+      frame(f, [&] { selection.request({.slot = i * 7 % slots, .token = i * T / 60}, true); });
     section("select", f);
   }
   report("everything", all);

@@ -1,6 +1,6 @@
-// A synthetic run for view tests: deterministic, shaped like a real password run. 520 byte tokens (512 prompt + 8 answer), 4 x 4
-// heads of 64 slots, top-8, spans needle, key, query, answer, roles. Layer 3 head 0 has 10 retrieval-only, 23 shared, 19 other and
-// 12 empty slots; its key writes are strong, everything else is weak.
+// A synthetic run for view tests: deterministic, shaped like a real password run. 520 byte tokens (512 prompt
+// + 8 answer), 4 x 4 heads of 64 slots, top-8, spans needle, key, query, answer, roles. Layer 3 head 0 has 10
+// retrieval-only, 23 shared, 19 other and 12 empty slots; its key writes are strong, everything else is weak.
 #pragma once
 
 #include <algorithm>
@@ -29,14 +29,19 @@ struct DemoRandom {
 };
 
 inline std::string demoPrompt() {
-  return "er, love my lovely queen;\nAnd kiss your princely nephew, brothers both.\nCLARENCE:\nThe duty that I owe unto your "
-         "majesty\nI seal upon The password is DNxril3R. Remember it.  the lips of this sweet babe.\nQUEEN ELIZABETH:\nThanks, "
-         "noble Clarence; worthy brother, thanks.\nGLOUCESTER:\nAnd, that I love the tree from whence thou sprang'st,\nWitness "
-         "the loving kiss I give the fruit.\nKING EDWARD IV:\nNow am I seated as my soul delights,\nHaving my country's peace and "
+  return "er, love my lovely queen;\nAnd kiss your princely nephew, brothers both.\nCLARENCE:\nThe duty that "
+         "I owe unto your "
+         "majesty\nI seal upon The password is DNxril3R. Remember it.  the lips of this sweet babe.\nQUEEN "
+         "ELIZABETH:\nThanks, "
+         "noble Clarence; worthy brother, thanks.\nGLOUCESTER:\nAnd, that I love the tree from whence thou "
+         "sprang'st,\nWitness "
+         "the loving kiss I give the fruit.\nKING EDWARD IV:\nNow am I seated as my soul delights,\nHaving "
+         "my country's peace and "
          "brothers' loves.\nCLAR Now tell me the password = ";
 }
 
-// The run's description: tokens, bytes, spans, roles, answer. `tokens` > 520 repeats the haystack behind the needle.
+// The run's description: tokens, bytes, spans, roles, answer. `tokens` > 520 repeats the haystack behind the
+// needle.
 inline trace::RunInfo demoRun(int64_t tokens = 520) {
   const std::string key = "DNxril3R", query = " Now tell me the password = ", needle = " The password is ";
   std::string text = demoPrompt();
@@ -124,9 +129,11 @@ inline HeadRoutes demoRoutes(const trace::RunInfo& run, int layer, int head, int
       const double u = random.unit(), fall = -std::log(1 - 0.999 * random.unit());
       int at;
       if (key) {
-        at = u < 0.45 && retrieval_slots > 0 ? random.below(retrieval_slots) : retrieval_slots + random.below(shared);
+        at = u < 0.45 && retrieval_slots > 0 ? random.below(retrieval_slots)
+                                             : retrieval_slots + random.below(shared);
       } else {
-        at = u < 0.3 ? retrieval_slots + int(fall * shared / 5) % shared : retrieval_slots + shared + int(fall * other / 5) % other;
+        at = u < 0.3 ? retrieval_slots + int(fall * shared / 5) % shared
+                     : retrieval_slots + shared + int(fall * other / 5) % other;
       }
       if (used[size_t(at)]) {
         if (random.unit() < 0.85) continue;
@@ -136,7 +143,9 @@ inline HeadRoutes demoRoutes(const trace::RunInfo& run, int layer, int head, int
       used[size_t(at)] = 1;
       chosen.push_back(name[size_t(at)]);
     }
-    const double decay = key && t < run.prompt_tokens ? -30 - 14 * random.unit() : key ? -1.2 : -0.2 - 0.3 * random.unit();
+    const double decay = key && t < run.prompt_tokens ? -30 - 14 * random.unit()
+                         : key                        ? -1.2
+                                                      : -0.2 - 0.3 * random.unit();
     double sum = 0;
     std::vector<double> w(static_cast<size_t>(top_k));
     for (double& v : w) sum += v = 0.3 + random.unit();
@@ -151,14 +160,16 @@ inline HeadRoutes demoRoutes(const trace::RunInfo& run, int layer, int head, int
   return r;
 }
 
-inline std::shared_ptr<const analysis::HeadData> demoHead(const trace::RunInfo& run, int layer = 3, int head = 0, int slots = 64,
-                                                          int top_k = 8, int retrieval_slots = 10) {
+inline std::shared_ptr<const analysis::HeadData> demoHead(const trace::RunInfo& run, int layer = 3,
+                                                          int head = 0, int slots = 64, int top_k = 8,
+                                                          int retrieval_slots = 10) {
   auto data = std::make_shared<analysis::HeadData>();
   data->layer = layer, data->head = head;
   data->routes = demoRoutes(run, layer, head, slots, top_k, retrieval_slots);
   data->writes = analysis::group_writes(data->routes);
   std::vector<uint32_t> esl(static_cast<size_t>(slots));
-  for (size_t i = 0; i < data->routes.index.size(); ++i) esl[data->routes.index[i]] += data->routes.weight[i] != 0;
+  for (size_t i = 0; i < data->routes.index.size(); ++i)
+    esl[data->routes.index[i]] += data->routes.weight[i] != 0;
   data->esl = analysis::analyse_esl(esl, esl, run.tokens);
   data->allocation = analysis::allocate(data->routes, run.roles);
   data->statistics = analysis::routing_statistics(data->routes, {}, 0);
@@ -190,10 +201,15 @@ inline std::shared_ptr<const views::RunData> demoRunData(int64_t tokens = 520) {
     for (int head = 0; head < 4; ++head) {
       analysis::HeadSummary line;
       line.layer = layer, line.head = head, line.mixer = "raven", line.has_routes = true;
-      const int kept = layer == 3 && head == 0 ? 10 : layer == 3 && head == 3 ? 7 : layer == 2 && head == 2 ? 3 : layer == 2 && head == 1 ? 1 : 0;
+      const int kept = layer == 3 && head == 0   ? 10
+                       : layer == 3 && head == 3 ? 7
+                       : layer == 2 && head == 2 ? 3
+                       : layer == 2 && head == 1 ? 1
+                                                 : 0;
       const auto d = demoHead(*data->own_info, layer, head, 64, 8, kept);
       line.esl = d->esl, line.allocation = d->allocation, line.statistics = d->statistics;
-      for (const double v : d->routes.strength) line.mean_write_strength += v / double(d->routes.strength.size());
+      for (const double v : d->routes.strength)
+        line.mean_write_strength += v / double(d->routes.strength.size());
       line.key_survival = line.read_mass_on_key = line.allocation.head_score;
       s.head_list.push_back(std::move(line));
     }
@@ -204,7 +220,8 @@ inline std::shared_ptr<const views::RunData> demoRunData(int64_t tokens = 520) {
   };
   std::stable_sort(s.by_score.begin(), s.by_score.end(), [&](int a, int b) { return score(a) > score(b); });
   const auto* key = data->own_info->span("key");
-  s.first = {3, 0, s.head_list[12].allocation.order.front(), key ? key->begin + 2 : data->own_info->tokens - 1};
+  s.first = {3, 0, s.head_list[12].allocation.order.front(),
+             key ? key->begin + 2 : data->own_info->tokens - 1};
   return data;
 }
 

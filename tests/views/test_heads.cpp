@@ -18,10 +18,12 @@ struct Heads {
   SelectionModel selection;
   std::shared_ptr<const RunData> run;
   HeadsView view{&selection};
-  explicit Heads(std::shared_ptr<const RunData> r = testing::demoRunData(), QSize size = {230, 370}) : run(std::move(r)) {
+  explicit Heads(std::shared_ptr<const RunData> r = testing::demoRunData(), QSize size = {230, 370})
+      : run(std::move(r)) {
     const auto& s = run->summary;
     selection.setLimits(1, s.layers, s.heads, 64, run->info().tokens);
-    selection.request({.layer = s.first.layer, .head = s.first.head, .slot = s.first.slot, .token = s.first.token});
+    selection.request(
+        {.layer = s.first.layer, .head = s.first.head, .slot = s.first.slot, .token = s.first.token});
     view.resize(size);
     view.setRun(run);
     view.show();
@@ -69,9 +71,12 @@ struct Line {
     view.show();
     QApplication::processEvents();
   }
-  void send(QEvent::Type type, QPointF at, Qt::MouseButton button = Qt::LeftButton, Qt::KeyboardModifiers keys = {}) {
-    const Qt::MouseButtons held = type == QEvent::MouseButtonRelease ? Qt::MouseButtons() : Qt::MouseButtons(button);
-    QMouseEvent event(type, at, view.mapToGlobal(at), type == QEvent::MouseMove ? Qt::NoButton : button, held, keys);
+  void send(QEvent::Type type, QPointF at, Qt::MouseButton button = Qt::LeftButton,
+            Qt::KeyboardModifiers keys = {}) {
+    const Qt::MouseButtons held =
+        type == QEvent::MouseButtonRelease ? Qt::MouseButtons() : Qt::MouseButtons(button);
+    QMouseEvent event(type, at, view.mapToGlobal(at), type == QEvent::MouseMove ? Qt::NoButton : button, held,
+                      keys);
     QApplication::sendEvent(&view, &event);
   }
   void drag(QPointF from, QPointF to, Qt::KeyboardModifiers keys = {}) {
@@ -100,7 +105,7 @@ class TestHeads : public QObject {
     QVERIFY(fine.cell_width >= 10);
     QCOMPARE(fine.cell_width, fine.cell_height);
     const auto many = HeadsGeometry::make(QRectF(0, 0, 230, 210), 4, 64, 1);
-    QCOMPARE(many.cell_width, 10.0);   // scrolls instead of shrinking further
+    QCOMPARE(many.cell_width, 10.0);  // scrolls instead of shrinking further
     QVERIFY(many.contentSize().width() > 230);
   }
 
@@ -115,7 +120,8 @@ class TestHeads : public QObject {
     const auto& best = list[size_t(h.view.ranking().front())];
     QCOMPARE(h.ranks()->item(0)->text(), QStringLiteral("L%1·H%2").arg(best.layer).arg(best.head));
     h.view.setScore(HeadsView::Score::gini);
-    QVERIFY(list[size_t(h.view.ranking().front())].statistics.gini >= list[size_t(h.view.ranking().back())].statistics.gini);
+    QVERIFY(list[size_t(h.view.ranking().front())].statistics.gini >=
+            list[size_t(h.view.ranking().back())].statistics.gini);
     // A click in the list selects.
     h.ranks()->setCurrentRow(5);
     const auto& sixth = list[size_t(h.view.ranking()[5])];
@@ -139,7 +145,7 @@ class TestHeads : public QObject {
     QSignalSpy kept(&h.view, &HeadsView::keptChanged), pinned(&h.view, &HeadsView::pinnedHeatmapRequested);
     h.send(QEvent::MouseButtonPress, h.cell(0, 3), Qt::LeftButton, Qt::ControlModifier);
     QCOMPARE(h.view.kept(), QSet<int>{3});
-    QCOMPARE(h.selection.current().layer, 1);   // keeping does not select
+    QCOMPARE(h.selection.current().layer, 1);  // keeping does not select
     h.send(QEvent::MouseButtonPress, h.cell(0, 3), Qt::LeftButton, Qt::ControlModifier);
     QVERIFY(h.view.kept().isEmpty());
     QCOMPARE(kept.count(), 2);
@@ -149,7 +155,7 @@ class TestHeads : public QObject {
     QCOMPARE(pinned[0][1].toInt(), 3);
     QSignalSpy preview(&h.view, &HeadsView::headPreview);
     h.send(QEvent::MouseMove, h.cell(0, 0), Qt::NoButton);
-    QVERIFY(preview.isEmpty());   // after 150 ms only
+    QVERIFY(preview.isEmpty());  // after 150 ms only
     QTRY_COMPARE_WITH_TIMEOUT(preview.count(), 1, 1000);
   }
 
@@ -185,7 +191,8 @@ class TestHeads : public QObject {
     QVERIFY(enabled.contains(QStringLiteral("ESL curve")) && enabled.contains(QStringLiteral("Gini of ESL")));
     QVERIFY(!enabled.contains(QStringLiteral("difference A − B")));
     // One number per head lies in 0..1 of the map.
-    for (const auto picture : {HeadsView::Picture::mean_strength, HeadsView::Picture::entropy, HeadsView::Picture::read_mass_on_key})
+    for (const auto picture : {HeadsView::Picture::mean_strength, HeadsView::Picture::entropy,
+                               HeadsView::Picture::read_mass_on_key})
       for (const auto& head : h.run->summary.head_list) {
         const HeadNumber n = headNumber(h.run->summary, head, picture);
         QVERIFY(std::isnan(n.place) || (n.place >= 0 && n.place <= 1));
@@ -203,7 +210,7 @@ class TestHeads : public QObject {
     const auto pixel = [&](double x, double y) { return image.pixelColor(origin + QPoint(int(x), int(y))); };
     QCOMPARE(pixel(c.left() + 3, c.top() + 10), theme.retrieval);
     QVERIFY(pixel(c.left() + c.width() * 14 / 64, c.top() + 10) != theme.retrieval);
-    QCOMPARE(pixel(c.right() - 4, c.top() + 10), theme.surface);   // empty slots
+    QCOMPARE(pixel(c.right() - 4, c.top() + 10), theme.surface);  // empty slots
     // The score bar's length is the score.
     const double score = h.run->summary.head_list[12].allocation.head_score;
     int red = 0;
@@ -219,7 +226,7 @@ class TestHeads : public QObject {
     QVERIFY(h.grid()->geometry().squares);
     const QImage image = h.view.grab().toImage();
     testing::keepPicture(image, QStringLiteral("heads_24x16"));
-    QVERIFY(std::isnan(h.view.scoreOf(16)));                 // layer 1 was not captured
+    QVERIFY(std::isnan(h.view.scoreOf(16)));  // layer 1 was not captured
     QVERIFY(std::isnan(h.view.scoreOf(h.view.ranking().back())));
     Heads small(wideRun(4, 4));
     const QImage hatched = small.view.grab().toImage();
@@ -274,12 +281,13 @@ class TestHeads : public QObject {
     l.send(QEvent::MouseButtonPress, l.at(300)), l.send(QEvent::MouseButtonRelease, l.at(300));
     QCOMPARE(l.selection.current().token, qint64(300));
     l.selection.setTokenRange(100, 200);
-    l.drag(l.at(150), l.at(200));   // the frame moves with the drag
+    l.drag(l.at(150), l.at(200));  // the frame moves with the drag
     QCOMPARE(l.selection.tokenRange().second - l.selection.tokenRange().first, qint64(100));
     QVERIFY(std::abs(l.selection.tokenRange().first - 150) <= 1);
     QCOMPARE(l.selection.current().token, qint64(300));
     const auto before = l.selection.tokenRange();
-    l.drag({l.view.x(double(before.second)), l.view.track().top() + 18}, {l.view.x(double(before.second) + 40), l.view.track().top() + 18});
+    l.drag({l.view.x(double(before.second)), l.view.track().top() + 18},
+           {l.view.x(double(before.second) + 40), l.view.track().top() + 18});
     QCOMPARE(l.selection.tokenRange().first, before.first);
     QVERIFY(std::abs(l.selection.tokenRange().second - before.second - 40) <= 1);
     l.drag(l.at(20), l.at(30), Qt::ShiftModifier);
@@ -307,7 +315,7 @@ class TestHeads : public QObject {
     QVERIFY(!l.view.playing());
     l.selection.request({.token = 517});
     l.view.setPlaying(true);
-    QTRY_VERIFY_WITH_TIMEOUT(!l.view.playing(), 3000);   // stops at the end
+    QTRY_VERIFY_WITH_TIMEOUT(!l.view.playing(), 3000);  // stops at the end
     QCOMPARE(l.selection.current().token, qint64(519));
   }
 
@@ -320,7 +328,8 @@ class TestHeads : public QObject {
     QCOMPARE(image.pixelColor(int(l.view.x(100.5)), int(r.center().y())), theme.selection);
     const auto* key = l.run->info().span("key");
     int red = 0;
-    for (int y = int(r.top()); y < int(r.bottom()); ++y) red += image.pixelColor(int(l.view.x(double(key->begin) + 3)), y) == theme.retrieval;
+    for (int y = int(r.top()); y < int(r.bottom()); ++y)
+      red += image.pixelColor(int(l.view.x(double(key->begin) + 3)), y) == theme.retrieval;
     QVERIFY(red > 18);
   }
 
@@ -337,7 +346,8 @@ class TestHeads : public QObject {
     const QString name = QString::fromLatin1(QTest::currentDataTag());
     testing::keepPicture(image, name);
     Theme::apply(testing::pictureTheme());
-    testing::comparePicture(image, QStringLiteral(SLOTSCOPE_SOURCE_DIR "/tests/views/pictures/%1.png").arg(name));
+    testing::comparePicture(image,
+                            QStringLiteral(SLOTSCOPE_SOURCE_DIR "/tests/views/pictures/%1.png").arg(name));
   }
 };
 

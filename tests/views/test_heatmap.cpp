@@ -1,4 +1,5 @@
-// Slot heatmap (design: section 6): arithmetic, values against brute force, what is on the screen, mouse and keyboard, B45, B47.
+// Slot heatmap (design: section 6): arithmetic, values against brute force, what is on the screen, mouse and
+// keyboard, B45, B47.
 #include <QBuffer>
 #include <QPainter>
 #include <QPdfWriter>
@@ -29,7 +30,8 @@ struct Bench {
   std::shared_ptr<const analysis::HeadData> head;
 
   explicit Bench(QSize size = {746, 500}) : Bench(testing::demoRunData(), nullptr, size) {}
-  Bench(std::shared_ptr<const RunData> r, std::shared_ptr<const analysis::HeadData> h, QSize size = {746, 500})
+  Bench(std::shared_ptr<const RunData> r, std::shared_ptr<const analysis::HeadData> h,
+        QSize size = {746, 500})
       : run(std::move(r)), head(h ? h : testing::demoHead(run->info())) {
     selection.setLimits(1, 4, 4, head->writes.slots, run->info().tokens);
     const auto& first = run->summary.first;
@@ -54,17 +56,21 @@ struct Bench {
   QColor pixel(const QImage& image, const QPointF& plot) const {
     return image.pixelColor(view.plotWidget()->mapTo(&view, plot.toPoint()));
   }
-  void mouse(QEvent::Type type, const QPointF& at, Qt::MouseButton button = Qt::LeftButton, Qt::KeyboardModifiers keys = {}) {
+  void mouse(QEvent::Type type, const QPointF& at, Qt::MouseButton button = Qt::LeftButton,
+             Qt::KeyboardModifiers keys = {}) {
     QWidget* plot = view.plotWidget();
-    const Qt::MouseButtons held = type == QEvent::MouseButtonRelease ? Qt::MouseButtons() : Qt::MouseButtons(button);
-    QMouseEvent event(type, at, plot->mapToGlobal(at), type == QEvent::MouseMove ? Qt::NoButton : button, held, keys);
+    const Qt::MouseButtons held =
+        type == QEvent::MouseButtonRelease ? Qt::MouseButtons() : Qt::MouseButtons(button);
+    QMouseEvent event(type, at, plot->mapToGlobal(at), type == QEvent::MouseMove ? Qt::NoButton : button,
+                      held, keys);
     QApplication::sendEvent(plot, &event);
   }
   void click(const QPointF& at, Qt::KeyboardModifiers keys = {}) {
     mouse(QEvent::MouseButtonPress, at, Qt::LeftButton, keys);
     mouse(QEvent::MouseButtonRelease, at, Qt::LeftButton, keys);
   }
-  void drag(const QPointF& from, const QPointF& to, Qt::MouseButton button = Qt::LeftButton, Qt::KeyboardModifiers keys = {}) {
+  void drag(const QPointF& from, const QPointF& to, Qt::MouseButton button = Qt::LeftButton,
+            Qt::KeyboardModifiers keys = {}) {
     mouse(QEvent::MouseButtonPress, from, button, keys);
     mouse(QEvent::MouseMove, (from + to) / 2, button, keys);
     mouse(QEvent::MouseMove, to, button, keys);
@@ -73,7 +79,8 @@ struct Bench {
   void hover(const QPointF& at) { mouse(QEvent::MouseMove, at, Qt::NoButton); }
   void wheel(const QPointF& at, int units, Qt::KeyboardModifiers keys = {}) {
     QWidget* plot = view.plotWidget();
-    QWheelEvent event(at, plot->mapToGlobal(at), {}, {0, units}, Qt::NoButton, keys, Qt::NoScrollPhase, false);
+    QWheelEvent event(at, plot->mapToGlobal(at), {}, {0, units}, Qt::NoButton, keys, Qt::NoScrollPhase,
+                      false);
     QApplication::sendEvent(plot, &event);
   }
   void key(int key, Qt::KeyboardModifiers keys = {}) { QTest::keyClick(&view, Qt::Key(key), keys); }
@@ -81,7 +88,8 @@ struct Bench {
 };
 
 // A head whose every cell is routed: strengths are the matrix, [rows = tokens][columns = slots].
-std::shared_ptr<const analysis::HeadData> matrixHead(const trace::RunInfo& run, const std::vector<std::vector<double>>& strength,
+std::shared_ptr<const analysis::HeadData> matrixHead(const trace::RunInfo& run,
+                                                     const std::vector<std::vector<double>>& strength,
                                                      int slots) {
   auto data = std::make_shared<analysis::HeadData>();
   HeadRoutes& r = data->routes;
@@ -94,7 +102,8 @@ std::shared_ptr<const analysis::HeadData> matrixHead(const trace::RunInfo& run, 
       r.strength.push_back(row[size_t(s)]);
     }
   data->writes = analysis::group_writes(r);
-  data->esl = analysis::analyse_esl(std::vector<uint32_t>(size_t(slots), uint32_t(strength.size())), {}, r.tokens);
+  data->esl =
+      analysis::analyse_esl(std::vector<uint32_t>(size_t(slots), uint32_t(strength.size())), {}, r.tokens);
   data->allocation = analysis::allocate(r, run.roles);
   return data;
 }
@@ -107,17 +116,20 @@ std::shared_ptr<const RunData> plainRun(int64_t tokens) {
   for (int64_t t = 0; t < tokens; ++t) {
     info->bytes.push_back(uint8_t('a' + t % 26));
     info->byte_offsets.push_back(t + 1);
-    info->roles.push_back(0), info->special.push_back(0), info->position.push_back(t), info->ids.push_back(int32_t('a' + t % 26));
+    info->roles.push_back(0), info->special.push_back(0), info->position.push_back(t),
+        info->ids.push_back(int32_t('a' + t % 26));
   }
   data->own_info = info;
   data->summary.first = {0, 0, -1, 0};
   return data;
 }
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN(), kInf = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN(),
+                 kInf = std::numeric_limits<double>::infinity();
 
 // `slots` slots, one weak write per token in slot t mod slots, and one strong write.
-std::shared_ptr<const analysis::HeadData> oneHotCell(int64_t tokens, int slots, int64_t token, int slot, const trace::RunInfo& run) {
+std::shared_ptr<const analysis::HeadData> oneHotCell(int64_t tokens, int slots, int64_t token, int slot,
+                                                     const trace::RunInfo& run) {
   auto data = std::make_shared<analysis::HeadData>();
   HeadRoutes& r = data->routes;
   r.slots = slots, r.top_k = 1, r.rows = r.tokens = tokens;
@@ -144,29 +156,37 @@ class TestHeatmap : public QObject {
   void rangeArithmetic() {
     QCOMPARE(clampRange({-5, 5}, 100), CellRange(0, 10));
     QCOMPARE(clampRange({95, 105}, 100), CellRange(90, 100));
-    QCOMPARE(clampRange({10, 11}, 100), CellRange(10, 14));   // never below 4 cells
-    QCOMPARE(clampRange({0, 9}, 3), CellRange(0, 3));         // or all there is
+    QCOMPARE(clampRange({10, 11}, 100), CellRange(10, 14));  // never below 4 cells
+    QCOMPARE(clampRange({0, 9}, 3), CellRange(0, 3));        // or all there is
     QCOMPARE(clampRange({0, 9}, 0), CellRange(0, 1));
     QCOMPARE(zoomRange({0, 500}, 250, 1.25, 500), CellRange(50, 450));
     QCOMPARE(zoomRange({50, 450}, 250, 0.8, 500), CellRange(0, 500));
     QCOMPARE(zoomRange({10, 14}, 12, 1.25, 500), CellRange(10, 14));
-    QCOMPARE(zoomRange({10, 15}, 12, 1.01, 500).second - zoomRange({10, 15}, 12, 1.01, 500).first, int64_t(4));  // moves at least one
+    QCOMPARE(zoomRange({10, 15}, 12, 1.01, 500).second - zoomRange({10, 15}, 12, 1.01, 500).first,
+             int64_t(4));  // moves at least one
     QCOMPARE(panRange({10, 20}, -15, 100), CellRange(0, 10));
     QCOMPARE(centreRange(152, 64, 520), CellRange(120, 184));
     QCOMPARE(centreRange(3, 64, 520), CellRange(0, 64));
     QVERIFY(std::abs(wheelFactor(120) - 1.25) < 1e-12);
     QVERIFY(std::abs(wheelFactor(40) * wheelFactor(80) - 1.25) < 1e-12);
-    // Whatever is asked for, the result is inside, not empty, and the anchor stays where it was (within a cell).
+    // Whatever is asked for, the result is inside, not empty, and the anchor stays where it was (within a
+    // cell).
     testing::DemoRandom random{7};
     for (int i = 0; i < 5000; ++i) {
-      const int64_t total = 1 + random.below(100000), a = random.below(int(total)), w = 1 + random.below(int(total));
+      const int64_t total = 1 + random.below(100000), a = random.below(int(total)),
+                    w = 1 + random.below(int(total));
       const CellRange range = clampRange({a, a + w}, total);
-      QVERIFY(range.first >= 0 && range.second <= total && range.second - range.first >= std::min<int64_t>(4, total));
-      const double share = random.unit(), anchor = double(range.first) + share * double(range.second - range.first);
+      QVERIFY(range.first >= 0 && range.second <= total &&
+              range.second - range.first >= std::min<int64_t>(4, total));
+      const double share = random.unit(),
+                   anchor = double(range.first) + share * double(range.second - range.first);
       const double factor = random.unit() < 0.5 ? 1.25 : 0.8;
       const CellRange z = zoomRange(range, anchor, factor, total);
       QVERIFY(z.first >= 0 && z.second <= total && z.second - z.first >= std::min<int64_t>(4, total));
-      if (z.first > 0 && z.second < total) QVERIFY(std::abs((anchor - double(z.first)) / double(z.second - z.first) - share) * double(z.second - z.first) <= 1.0);
+      if (z.first > 0 && z.second < total)
+        QVERIFY(std::abs((anchor - double(z.first)) / double(z.second - z.first) - share) *
+                    double(z.second - z.first) <=
+                1.0);
     }
   }
 
@@ -180,8 +200,10 @@ class TestHeatmap : public QObject {
       const CellRange w = wholeColumns({first, first + visible}, k);
       QVERIFY(w.first <= first && w.second >= first + visible);
       QCOMPARE((w.second - w.first) % k, int64_t(0));
-      if (k > 1) QVERIFY((w.second - w.first) / k <= pixels);
-      else QVERIFY(visible <= pixels);
+      if (k > 1)
+        QVERIFY((w.second - w.first) / k <= pixels);
+      else
+        QVERIFY(visible <= pixels);
     }
   }
 
@@ -241,8 +263,12 @@ class TestHeatmap : public QObject {
     const auto run = testing::demoRun();
     const auto head = testing::demoHead(run);
     const auto& w = head->writes;
-    const auto first = [&](int s) { return w.begin[size_t(s) + 1] > w.begin[size_t(s)] ? w.token[size_t(w.begin[size_t(s)])] : w.tokens; };
-    const auto last = [&](int s) { return w.begin[size_t(s) + 1] > w.begin[size_t(s)] ? w.token[size_t(w.begin[size_t(s) + 1] - 1)] : -1; };
+    const auto first = [&](int s) {
+      return w.begin[size_t(s) + 1] > w.begin[size_t(s)] ? w.token[size_t(w.begin[size_t(s)])] : w.tokens;
+    };
+    const auto last = [&](int s) {
+      return w.begin[size_t(s) + 1] > w.begin[size_t(s)] ? w.token[size_t(w.begin[size_t(s) + 1] - 1)] : -1;
+    };
     const auto esl = [&](int s) { return head->esl.esl[size_t(s)]; };
     const int64_t query = run.prompt_tokens - 1;
     const auto p = readsAt(*head, query);
@@ -256,14 +282,16 @@ class TestHeatmap : public QObject {
         {HeatmapSort::read_weight, [&](int a, int b) { return p[size_t(a)] >= p[size_t(b)]; }},
         {HeatmapSort::class_then_esl,
          [&](int a, int b) {
-           const auto ka = head->allocation.slot_class[size_t(a)], kb = head->allocation.slot_class[size_t(b)];
+           const auto ka = head->allocation.slot_class[size_t(a)],
+                      kb = head->allocation.slot_class[size_t(b)];
            return ka != kb ? ka < kb : esl(a) >= esl(b);
          }},
     };
     for (const auto& [sort, in_order] : cases) {
       const HeatmapRows rows = sortRows(*head, sort, query, false);
       QCOMPARE(rows.slot.size(), size_t(64));
-      for (size_t i = 1; i < 64; ++i) QVERIFY2(in_order(rows.slot[i - 1], rows.slot[i]), qPrintable(QString::number(int(sort))));
+      for (size_t i = 1; i < 64; ++i)
+        QVERIFY2(in_order(rows.slot[i - 1], rows.slot[i]), qPrintable(QString::number(int(sort))));
       for (size_t i = 0; i < 64; ++i) QCOMPARE(rows.row_of[size_t(rows.slot[i])], int64_t(i));
     }
     const HeatmapRows hidden = sortRows(*head, HeatmapSort::class_then_esl, query, true);
@@ -294,7 +322,8 @@ class TestHeatmap : public QObject {
         const size_t at = size_t(t * r.top_k + rank);
         QCOMPARE(*strength, r.strength[at]);
         QCOMPARE(*cellValue(*head, Quantity::route_weight, s, t, ref), r.weight[at]);
-        QVERIFY(std::abs(*cellValue(*head, Quantity::log_gate, s, t, ref) - r.log_decay[size_t(t)] * r.weight[at]) <= 1e-12);
+        QVERIFY(std::abs(*cellValue(*head, Quantity::log_gate, s, t, ref) -
+                         r.log_decay[size_t(t)] * r.weight[at]) <= 1e-12);
         // left of this write at ref: product of what every later write to the slot keeps
         double keep = 0, keep_query = 0;
         for (int64_t l = t + 1; l < r.rows; ++l)
@@ -316,10 +345,12 @@ class TestHeatmap : public QObject {
     QVERIFY(!cellValue(*head, Quantity::write_strength, -1, 0, 0));
     QVERIFY(!cellValue(*head, Quantity::write_strength, 64, 0, 0));
     // Pictures agree with the values under the cursor, for every quantity.
-    for (const Quantity q : {Quantity::write_strength, Quantity::route_weight, Quantity::log_gate, Quantity::survival_at,
-                             Quantity::survival_of, Quantity::read_weight, Quantity::read_attribution}) {
+    for (const Quantity q :
+         {Quantity::write_strength, Quantity::route_weight, Quantity::log_gate, Quantity::survival_at,
+          Quantity::survival_of, Quantity::read_weight, Quantity::read_attribution}) {
       GridJob job;
-      job.head = head, job.quantity = q, job.tokens = {0, run.tokens}, job.reference = q == Quantity::read_attribution ? run.prompt_tokens - 1 : ref;
+      job.head = head, job.quantity = q, job.tokens = {0, run.tokens},
+      job.reference = q == Quantity::read_attribution ? run.prompt_tokens - 1 : ref;
       for (int s = 0; s < 64; ++s) job.rows.push_back(63 - s);
       const SlotGrid grid = makeGrid(job);
       QCOMPARE(grid.columns, 520);
@@ -330,7 +361,9 @@ class TestHeatmap : public QObject {
           const auto v = cellValue(*head, q, 63 - row, t, job.reference);
           const size_t at = size_t(row) * 520 + size_t(t);
           QCOMPARE(grid.state[at] == analysis::Cell::finite, v.has_value());
-          if (v) QVERIFY2(std::abs(double(grid.value[at]) - *v) <= 1e-6 * std::max(1.0, std::abs(*v)), qPrintable(quantityName(q)));
+          if (v)
+            QVERIFY2(std::abs(double(grid.value[at]) - *v) <= 1e-6 * std::max(1.0, std::abs(*v)),
+                     qPrintable(quantityName(q)));
           finite += v.has_value();
         }
       QVERIFY2(finite > 0, qPrintable(quantityName(q)));
@@ -348,7 +381,9 @@ class TestHeatmap : public QObject {
     QVERIFY(!spy.isEmpty());
     const QString text = spy.last().first().toString();
     const double s = r.strength[size_t(t * r.top_k)];
-    QVERIFY2(text.startsWith(QStringLiteral("slot %1 × token %2 “N”   s = %3").arg(slot).arg(t).arg(strength(s, 4))), qPrintable(text));
+    QVERIFY2(text.startsWith(
+                 QStringLiteral("slot %1 × token %2 “N”   s = %3").arg(slot).arg(t).arg(strength(s, 4))),
+             qPrintable(text));
     const auto left = cellValue(*b.head, Quantity::survival_at, slot, t, 511);
     QVERIFY2(text.endsWith(QStringLiteral("left at query ") + share(*left)), qPrintable(text));
     QCOMPARE(b.selection.hoverSlot(), slot);
@@ -367,13 +402,13 @@ class TestHeatmap : public QObject {
     QCOMPARE(b.now().slot, 17);
     QCOMPARE(spy.count(), 1);
     const auto g = b.view.plotGeometry();
-    b.click({60, b.at(0, 40).y()});   // margin: slot only
+    b.click({60, b.at(0, 40).y()});  // margin: slot only
     QCOMPARE(b.now().slot, 40);
     QCOMPARE(b.now().token, qint64(300));
-    b.click({g.x(100.5), g.plot.bottom() + 14});   // strip: token only
+    b.click({g.x(100.5), g.plot.bottom() + 14});  // strip: token only
     QCOMPARE(b.now().token, qint64(100));
     QCOMPARE(b.now().slot, 40);
-    b.click({g.plot.right() + 20, g.plot.top() - 10});   // title of the bars
+    b.click({g.plot.right() + 20, g.plot.top() - 10});  // title of the bars
     QVERIFY(b.grab() != QImage());
     b.click(b.at(5, 3), Qt::NoModifier);
     QCOMPARE(b.now().token, qint64(5));
@@ -389,7 +424,7 @@ class TestHeatmap : public QObject {
     b.wheel(b.at(260, 10), 120, Qt::ControlModifier);
     QCOMPARE(b.view.rowRange().second - b.view.rowRange().first, int64_t(51));
     QVERIFY(b.view.rowRange() != before);
-    b.wheel({50, b.at(260, 10).y()}, -120);   // over the left margin: slots
+    b.wheel({50, b.at(260, 10).y()}, -120);  // over the left margin: slots
     QCOMPARE(b.view.rowRange(), CellRange(0, 64));
     const CellRange t = b.view.tokenRange();
     b.wheel(b.at(260, 10), -120, Qt::ShiftModifier);
@@ -401,7 +436,7 @@ class TestHeatmap : public QObject {
     const double cell = b.view.plotGeometry().cellWidth();
     b.drag(from, from + QPointF(-20 * cell, 0));
     QCOMPARE(b.view.tokenRange().first, std::min<int64_t>(at.first + 20, 520 - (at.second - at.first)));
-    QCOMPARE(b.now().token, b.run->summary.first.token);   // a drag selects nothing
+    QCOMPARE(b.now().token, b.run->summary.first.token);  // a drag selects nothing
     // Double click on a write: 64 tokens around it; on nothing: everything.
     b.view.zoomToAll();
     const auto& r = b.head->routes;
@@ -416,7 +451,9 @@ class TestHeatmap : public QObject {
     QCOMPARE(b.view.tokenRange(), CellRange(100, 201));
     QCOMPARE(b.view.rowRange(), CellRange(10, 31));
     // Never below 4 x 4.
-    for (int i = 0; i < 60; ++i) b.wheel(b.view.plotGeometry().plot.center(), 120), b.wheel(b.view.plotGeometry().plot.center(), 120, Qt::ControlModifier);
+    for (int i = 0; i < 60; ++i)
+      b.wheel(b.view.plotGeometry().plot.center(), 120),
+          b.wheel(b.view.plotGeometry().plot.center(), 120, Qt::ControlModifier);
     QCOMPARE(b.view.tokenRange().second - b.view.tokenRange().first, int64_t(4));
     QCOMPARE(b.view.rowRange().second - b.view.rowRange().first, int64_t(4));
   }
@@ -427,9 +464,9 @@ class TestHeatmap : public QObject {
     const QPointF middle = b.view.plotGeometry().plot.center();
     for (int i = 0; i < 7; ++i) b.wheel(middle, 8);
     const int64_t width = b.view.tokenRange().second - b.view.tokenRange().first;
-    QVERIFY(width == 8 || width == 7);   // 56 units are less than half a notch
+    QVERIFY(width == 8 || width == 7);  // 56 units are less than half a notch
     for (int i = 0; i < 8; ++i) b.wheel(middle, 8);
-    QCOMPARE(b.view.tokenRange().second - b.view.tokenRange().first, int64_t(6));   // 120 units: 8 / 1.25
+    QCOMPARE(b.view.tokenRange().second - b.view.tokenRange().first, int64_t(6));  // 120 units: 8 / 1.25
   }
 
   void keyboard() {
@@ -444,7 +481,8 @@ class TestHeatmap : public QObject {
     b.key(Qt::Key_Down);
     QCOMPARE(b.view.rows().row_of[size_t(b.now().slot)], std::min<int64_t>(63, row + 1));
     b.key(Qt::Key_Up, Qt::ShiftModifier);
-    QCOMPARE(b.view.rows().row_of[size_t(b.now().slot)], std::max<int64_t>(0, std::min<int64_t>(63, row + 1) - 10));
+    QCOMPARE(b.view.rows().row_of[size_t(b.now().slot)],
+             std::max<int64_t>(0, std::min<int64_t>(63, row + 1) - 10));
     b.key(Qt::Key_Home);
     QCOMPARE(b.now().token, qint64(0));
     b.key(Qt::Key_End);
@@ -453,7 +491,7 @@ class TestHeatmap : public QObject {
     QCOMPARE(b.now().token, qint64(info.span("key")->begin));
     b.key(Qt::Key_K);
     QCOMPARE(b.now().token, qint64(info.span("key")->begin + 1));
-    b.key(Qt::Key_Right, Qt::ControlModifier);   // next of the same role
+    b.key(Qt::Key_Right, Qt::ControlModifier);  // next of the same role
     QCOMPARE(b.now().token, qint64(info.span("key")->begin + 2));
     b.key(Qt::Key_Q);
     QCOMPARE(b.now().token, qint64(511));
@@ -467,7 +505,8 @@ class TestHeatmap : public QObject {
     double best = -1;
     qint64 reader = -1;
     for (const int64_t t : b.head->read_token) {
-      const double a = analysis::read_attribution(w, readsAt(*b.head, t), t).weight[size_t(info.span("key")->begin)];
+      const double a =
+          analysis::read_attribution(w, readsAt(*b.head, t), t).weight[size_t(info.span("key")->begin)];
       if (a > best) best = a, reader = t;
     }
     QCOMPARE(b.now().token, reader);
@@ -516,10 +555,13 @@ class TestHeatmap : public QObject {
     data->writes = analysis::group_writes(data->routes);
     QStringList open;
     for (const auto& c : quantityChoices(data.get()))
-      if (c.why.isEmpty()) open << c.name;
-      else QVERIFY(c.why.contains(QStringLiteral("run again")) || c.why.contains(QStringLiteral("Compare")));
+      if (c.why.isEmpty())
+        open << c.name;
+      else
+        QVERIFY(c.why.contains(QStringLiteral("run again")) || c.why.contains(QStringLiteral("Compare")));
     QCOMPARE(open, QStringList({QStringLiteral("write strength s"), QStringLiteral("route weight r")}));
-    for (const auto& c : sortChoices(data.get(), 3)) QCOMPARE(c.why.isEmpty(), c.value < int(HeatmapSort::read_weight));
+    for (const auto& c : sortChoices(data.get(), 3))
+      QCOMPARE(c.why.isEmpty(), c.value < int(HeatmapSort::read_weight));
   }
 
   // --- what is on the screen ---
@@ -527,16 +569,17 @@ class TestHeatmap : public QObject {
   void everyWriteIsDrawnWhereItBelongs() {
     Bench b({178 + 520 * 2, 37 + 24 + 40 + 64 * 6 + 53});
     b.selection.request({.slot = 0, .token = 0});
-    QColor strong(b.view.colourScale().valid ? colourMap("cividis", false).back() : 0);
     const QImage image = b.grab();
     testing::keepPicture(image, QStringLiteral("heatmap_two_pixels"));
     const auto map = colourMap("cividis", false);
     int wrong = 0, seen = 0;
     for (int64_t t = 4; t < 520; ++t)
       for (int s = 0; s < 64; ++s) {
-        if (s == b.now().slot || b.view.rows().row_of[size_t(s)] < 2) continue;   // lines of the selection
+        if (s == b.now().slot || b.view.rows().row_of[size_t(s)] < 2) continue;  // lines of the selection
         const auto v = cellValue(*b.head, Quantity::write_strength, s, t, 0);
-        const QColor expected = v ? QColor(map[int(std::lround(b.view.colourScale().place(double(float(*v))) * 255))]) : Theme::light().plot;
+        const QColor expected =
+            v ? QColor(map[int(std::lround(b.view.colourScale().place(double(float(*v))) * 255))])
+              : Theme::light().plot;
         const QPointF m = b.at(t, s);
         const int64_t row = b.view.rows().row_of[size_t(s)];
         if (std::abs(row - b.view.rows().row_of[size_t(b.now().slot)]) <= 1) continue;
@@ -545,7 +588,6 @@ class TestHeatmap : public QObject {
       }
     QVERIFY(seen > 30000);
     QCOMPARE(wrong, 0);
-    Q_UNUSED(strong);
   }
 
   void hotCellSurvivesReduction() {
@@ -569,7 +611,8 @@ class TestHeatmap : public QObject {
           found = b.pixel(image, {std::floor(at.x()), std::floor(at.y())}) == hot;
         }
       QVERIFY2(found, qPrintable(QStringLiteral("token %1 slot %2").arg(token).arg(slot)));
-      QVERIFY2(b.view.currentReduction().contains(QStringLiteral("tokens per column")), qPrintable(b.view.currentReduction()));
+      QVERIFY2(b.view.currentReduction().contains(QStringLiteral("tokens per column")),
+               qPrintable(b.view.currentReduction()));
       // What is pointed at is what is seen.
       b.hover({g.x(double(token) + 0.5), g.y(slot + 0.5)});
       QCOMPARE(b.selection.hoverToken(), qint64(token));
@@ -584,7 +627,7 @@ class TestHeatmap : public QObject {
     const auto run = plainRun(131072);
     Bench big(run, oneHotCell(131072, 16, 77, 3, run->info()));
     const int width = int(big.view.plotGeometry().plot.width());
-    const int64_t per = (131072 + width - 3) / (width - 2);   // whole columns at both edges
+    const int64_t per = (131072 + width - 3) / (width - 2);  // whole columns at both edges
     QCOMPARE(big.view.currentReduction(), QStringLiteral("max of %1 tokens per column").arg(per));
     big.view.setPooling(analysis::Pooling::mean);
     QVERIFY(big.view.currentReduction().startsWith(QStringLiteral("mean of")));
@@ -609,7 +652,8 @@ class TestHeatmap : public QObject {
 
   void colourScales() {
     SlotGrid g;
-    for (const float v : {0.001f, 0.1f, 1.0f}) g.value.push_back(v), g.state.push_back(analysis::Cell::finite), ++g.finite_cells;
+    for (const float v : {0.001f, 0.1f, 1.0f})
+      g.value.push_back(v), g.state.push_back(analysis::Cell::finite), ++g.finite_cells;
     g.min = 0.001, g.max = 1, g.rows = 1, g.columns = 3;
     ColourSettings c;
     c.mode = RangeMode::min_max;
@@ -621,7 +665,7 @@ class TestHeatmap : public QObject {
     QCOMPARE(s.place(kInf), 1.0);
     c.scale = RangeScale::log;
     s = ColourScale::make(g, nullptr, c);
-    QVERIFY(std::abs(s.place(0.031622776) - 0.5) < 1e-6);   // sqrt(0.001)
+    QVERIFY(std::abs(s.place(0.031622776) - 0.5) < 1e-6);  // sqrt(0.001)
     QCOMPARE(s.place(0), 0.0);
     QCOMPARE(s.place(-5), 0.0);
     for (const RangeScale scale : {RangeScale::linear, RangeScale::log, RangeScale::symlog}) {
@@ -677,14 +721,17 @@ class TestHeatmap : public QObject {
     b.view.setSort(HeatmapSort::slot);
     b.selection.request({.slot = 0, .token = 0});
     const QImage image = b.grab();
-    testing::keepPicture(image, QStringLiteral("b45_") + QString::fromLatin1(QTest::currentDataTag()).replace(QLatin1Char(' '), QLatin1Char('_')));
+    testing::keepPicture(
+        image, QStringLiteral("b45_") +
+                   QString::fromLatin1(QTest::currentDataTag()).replace(QLatin1Char(' '), QLatin1Char('_')));
     const auto map = colourMap("cividis", false);
     const auto colour = [&](int64_t t, int s) { return b.pixel(image, b.at(t, s) + QPointF(25, 12)); };
     const Theme theme = Theme::light();
     auto* bar = b.view.findChild<ColourBar*>();
     QVERIFY(bar);
     const auto has_pink = [&](int64_t t, int s) {
-      const QRectF cell = b.view.plotGeometry().cell(t, b.view.rows().row_of[size_t(s)]).adjusted(4, 4, -4, -4);
+      const QRectF cell =
+          b.view.plotGeometry().cell(t, b.view.rows().row_of[size_t(s)]).adjusted(4, 4, -4, -4);
       for (double x = cell.left(); x < cell.right(); ++x)
         for (double y = cell.top(); y < cell.bottom(); ++y)
           if (b.pixel(image, {x, y}) == theme.nan) return true;
@@ -698,7 +745,9 @@ class TestHeatmap : public QObject {
       const QPointF middle = b.view.plotGeometry().plot.center();
       int ink = 0, ground = 0;
       for (int x = -50; x <= 50; ++x)
-        for (int y = -8; y <= 8; ++y) ink += b.pixel(image, middle + QPointF(x, y)) == theme.error, ground += b.pixel(image, middle + QPointF(x, y)) == theme.surface;
+        for (int y = -8; y <= 8; ++y)
+          ink += b.pixel(image, middle + QPointF(x, y)) == theme.error,
+              ground += b.pixel(image, middle + QPointF(x, y)) == theme.surface;
       QVERIFY(ink > 60 && ground > 600);
       return;
     }
@@ -714,18 +763,19 @@ class TestHeatmap : public QObject {
       QCOMPARE(b.now().token, qint64(1));
     } else if (std::isinf(special)) {
       QCOMPARE(bar->badText(), QStringLiteral("2 ∞"));
-      QCOMPARE(colour(1, 2), QColor(map.back()));    // the map's end colours ...
+      QCOMPARE(colour(1, 2), QColor(map.back()));  // the map's end colours ...
       QCOMPARE(colour(2, 3), QColor(map.front()));
-      QVERIFY(b.pixel(image, b.at(1, 2)) != QColor(map.back()));   // ... with a triangle
+      QVERIFY(b.pixel(image, b.at(1, 2)) != QColor(map.back()));  // ... with a triangle
       QVERIFY(b.pixel(image, b.at(2, 3)) != QColor(map.front()));
       QCOMPARE(b.view.colourScale().high, 0.75);
     } else if (rest == 7) {
-      QVERIFY(b.view.colourScale().low < 7 && b.view.colourScale().high > 7 && b.view.colourScale().high - 7 < 0.5);
+      QVERIFY(b.view.colourScale().low < 7 && b.view.colourScale().high > 7 &&
+              b.view.colourScale().high - 7 < 0.5);
       QCOMPARE(colour(1, 1), QColor(map[128]));
       QCOMPARE(colour(3, 3), QColor(map[128]));
     } else {
       QCOMPARE(colour(1, 2), QColor(map.back()));
-      QCOMPARE(colour(3, 3), QColor(map.front()));   // not black, not transparent
+      QCOMPARE(colour(3, 3), QColor(map.front()));  // not black, not transparent
       QVERIFY(b.view.cellText(2, 1).contains(QStringLiteral("1.0e38")));
     }
   }
@@ -739,7 +789,8 @@ class TestHeatmap : public QObject {
     empty->allocation.slot_class.assign(4, SlotClass::empty);
     Bench b(none, empty);
     QVERIFY(!b.grab().isNull());
-    b.key(Qt::Key_Right), b.key(Qt::Key_Plus), b.key(Qt::Key_W), b.hover({300, 100}), b.click({300, 100}), b.wheel({300, 100}, 120);
+    b.key(Qt::Key_Right), b.key(Qt::Key_Plus), b.key(Qt::Key_W), b.hover({300, 100}), b.click({300, 100}),
+        b.wheel({300, 100}, 120);
     QVERIFY(b.view.csv().contains(QStringLiteral("token,slot,value")));
     // no head, no run
     b.view.setHead(nullptr);
@@ -813,7 +864,7 @@ class TestHeatmap : public QObject {
     }
     QCOMPARE(svg.count("<image"), 1);
     QVERIFY(svg.count("<text") > 5);
-    QVERIFY(svg.contains("token position (max of"));   // a reduction is named on the axis
+    QVERIFY(svg.contains("token position (max of"));  // a reduction is named on the axis
     QVERIFY(svg.size() < 5'000'000);
     QByteArray pdf;
     {
@@ -829,8 +880,8 @@ class TestHeatmap : public QObject {
       b.view.paintFigure(p, QRectF(0, 0, 748, 412), Theme::light(), {});
     }
     QVERIFY(pdf.contains("/Subtype /Image"));
-    QVERIFY(!pdf.contains("/DCTDecode"));   // lossless
-    QVERIFY(pdf.contains("/Type /Font"));   // text stays text
+    QVERIFY(!pdf.contains("/DCTDecode"));  // lossless
+    QVERIFY(pdf.contains("/Type /Font"));  // text stays text
     QVERIFY2(pdf.size() < 5'000'000, qPrintable(QString::number(pdf.size())));
   }
 
@@ -844,10 +895,10 @@ class TestHeatmap : public QObject {
       const QStringList f = line.split(QLatin1Char(','));
       QCOMPARE(f.size(), 3);
       const auto v = cellValue(*b.head, Quantity::write_strength, f[1].toInt(), f[0].toLongLong(), 0);
-      QVERIFY(v && f[2].toDouble() == *v);   // reads back as the same number
+      QVERIFY(v && f[2].toDouble() == *v);  // reads back as the same number
       ++rows;
     }
-    QCOMPARE(rows, 80);   // 10 tokens x top-8
+    QCOMPARE(rows, 80);  // 10 tokens x top-8
     QVERIFY(lines.contains(QStringLiteral("# layer: 3")));
   }
 
@@ -857,14 +908,19 @@ class TestHeatmap : public QObject {
       n.text = QString::fromLatin1(text), n.retrieval = retrieval, n.wanted = wanted, n.width = width;
       return n;
     };
-    auto placed = placeSpanNames({name("needle", false, 491, 37), name("key", true, 502, 22), name("query", false, 873, 32), name("answer", true, 886, 45)}, 346, 912);
+    auto placed = placeSpanNames({name("needle", false, 491, 37), name("key", true, 502, 22),
+                                  name("query", false, 873, 32), name("answer", true, 886, 45)},
+                                 346, 912);
     QCOMPARE(placed.size(), 4);
-    for (qsizetype i = 1; i < placed.size(); ++i) QVERIFY(placed[i].left >= placed[i - 1].left + placed[i - 1].width + 8 - 1e-9);
+    for (qsizetype i = 1; i < placed.size(); ++i)
+      QVERIFY(placed[i].left >= placed[i - 1].left + placed[i - 1].width + 8 - 1e-9);
     QCOMPARE(placed[0].left, 491.0);
     QCOMPARE(placed[1].left, 536.0);
     QCOMPARE(placed[3].left, 912.0 - 45);
     // No room for all: key and answer stay.
-    placed = placeSpanNames({name("needle", false, 0, 60), name("key", true, 5, 30), name("query", false, 8, 60), name("answer", true, 10, 45)}, 0, 90);
+    placed = placeSpanNames({name("needle", false, 0, 60), name("key", true, 5, 30),
+                             name("query", false, 8, 60), name("answer", true, 10, 45)},
+                            0, 90);
     QStringList left;
     for (const auto& n : placed) left << n.text;
     QCOMPARE(left, QStringList({QStringLiteral("key"), QStringLiteral("answer")}));
@@ -875,7 +931,9 @@ class TestHeatmap : public QObject {
     const std::string text = "a\xF0\x9F\x98\x80z\xC3";
     info->tokens = info->prompt_tokens = int64_t(text.size());
     info->byte_offsets = {0};
-    for (size_t i = 0; i < text.size(); ++i) info->bytes.push_back(uint8_t(text[i])), info->byte_offsets.push_back(int64_t(i) + 1), info->special.push_back(0);
+    for (size_t i = 0; i < text.size(); ++i)
+      info->bytes.push_back(uint8_t(text[i])), info->byte_offsets.push_back(int64_t(i) + 1),
+          info->special.push_back(0);
     const auto labels = tokenLabels(*info, 0, info->tokens);
     QCOMPARE(labels.size(), 4);
     QCOMPARE(labels[1].count, 4);
@@ -938,7 +996,8 @@ class TestHeatmap : public QObject {
     const QString name = QString::fromLatin1(QTest::currentDataTag());
     testing::keepPicture(image, name);
     Theme::apply(testing::pictureTheme());
-    testing::comparePicture(image, QStringLiteral(SLOTSCOPE_SOURCE_DIR "/tests/views/pictures/%1.png").arg(name));
+    testing::comparePicture(image,
+                            QStringLiteral(SLOTSCOPE_SOURCE_DIR "/tests/views/pictures/%1.png").arg(name));
   }
 };
 

@@ -27,16 +27,21 @@ Triple times(const std::array<Triple, 3>& m, const Triple& v) {
 
 Triple lab(Triple rgb) {
   for (double& v : rgb) v = std::clamp(v, 0.0, 1.0);
-  Triple x = times({{{0.4124564, 0.3575761, 0.1804375}, {0.2126729, 0.7151522, 0.0721750}, {0.0193339, 0.1191920, 0.9503041}}},
+  Triple x = times({{{0.4124564, 0.3575761, 0.1804375},
+                     {0.2126729, 0.7151522, 0.0721750},
+                     {0.0193339, 0.1191920, 0.9503041}}},
                    rgb);
   x[0] /= 0.95047, x[2] /= 1.08883;
   for (double& v : x) v = v > 216.0 / 24389 ? std::cbrt(v) : (24389.0 / 27 * v + 16) / 116;
   return {116 * x[1] - 16, 500 * (x[0] - x[1]), 200 * (x[1] - x[2])};
 }
 
-double distance(const Triple& a, const Triple& b) { return std::hypot(a[0] - b[0], a[1] - b[1], a[2] - b[2]); }
+double distance(const Triple& a, const Triple& b) {
+  return std::hypot(a[0] - b[0], a[1] - b[1], a[2] - b[2]);
+}
 
-// Dichromacies after Machado, Oliveira, Fernandes 2009 (severity 1), on linear RGB; the first is normal sight.
+// Dichromacies after Machado, Oliveira, Fernandes 2009 (severity 1), on linear RGB; the first is normal
+// sight.
 const std::array<std::array<Triple, 3>, 4> kSights = {{
     {{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}}},
     {{{0.152286, 1.052583, -0.204868}, {0.114503, 0.786281, 0.099216}, {-0.003882, -0.048116, 1.051998}}},
@@ -66,8 +71,10 @@ class TestTheme : public QObject {
       row("text 3", t.text3, 4.5, t.dark ? 5.3 : 4.5);
       row("ok", t.ok, 5), row("warn", t.warn, 5), row("error", t.error, 5);
       row("retrieval", t.retrieval, 3), row("shared", t.shared, 3), row("other", t.other, 3);
-      row("other as text", t.otherText, 4.5), row("retrieval as text", t.retrieval, 4.5), row("shared as text", t.shared, 4.5);
-      row("selection", t.selection, 4.5), row("fit", t.fit, 4.5), row("model A", t.modelA, 4.5), row("model B", t.modelB, 4.5);
+      row("other as text", t.otherText, 4.5), row("retrieval as text", t.retrieval, 4.5),
+          row("shared as text", t.shared, 4.5);
+      row("selection", t.selection, 4.5), row("fit", t.fit, 4.5), row("model A", t.modelA, 4.5),
+          row("model B", t.modelB, 4.5);
       QTest::addRow("%s ink", name) << t.ink << t.onInk << 7.0 << 0.0;
       QTest::addRow("%s selected row", name) << t.selection << t.selectionRow << 4.5 << 0.0;
       QTest::addRow("%s chip", name) << t.selection << t.selectionChipText << 4.5 << 0.0;
@@ -91,7 +98,8 @@ class TestTheme : public QObject {
   void roleDistances() {
     for (const Theme& t : {Theme::light(), Theme::darkTheme()})
       for (const auto& sight : kSights) {
-        const std::array<Triple, 3> seen = {lab(times(sight, linear(t.retrieval))), lab(times(sight, linear(t.shared))),
+        const std::array<Triple, 3> seen = {lab(times(sight, linear(t.retrieval))),
+                                            lab(times(sight, linear(t.shared))),
                                             lab(times(sight, linear(t.other)))};
         for (size_t i = 0; i < 3; ++i) {
           const double d = distance(seen[i], seen[(i + 1) % 3]);
@@ -154,7 +162,9 @@ class TestTheme : public QObject {
   }
 
   void mapEnds() {
-    const auto ends = [](const QVector<QRgb>& m) { return std::pair{QColor(m.front()).name(), QColor(m.back()).name()}; };
+    const auto ends = [](const QVector<QRgb>& m) {
+      return std::pair{QColor(m.front()).name(), QColor(m.back()).name()};
+    };
     using P = std::pair<QString, QString>;
     for (const QString& name : colourMapNames()) QCOMPARE(colourMap(name, false).size(), 256);
     QCOMPARE(ends(colourMap("cividis", false)), P("#f1ecd3", "#00224e"));
@@ -168,7 +178,8 @@ class TestTheme : public QObject {
     // Dark: drawn from 12 % upwards: just past the second of ten stops, at 12 % x 9 = 1.08 stops.
     QCOMPARE(colourMap("cividis", true).front(), mix(QColor(0x3B496C), QColor(0x123570), 0.08).rgb());
     // The middle of the paper map lies half way between its fifth and sixth stop.
-    QVERIFY(distance(lab(linear(QColor(colourMap("cividis", false)[128]))), lab(linear(mix(QColor(0x8A8678), QColor(0x707173), 0.5)))) < 1);
+    QVERIFY(distance(lab(linear(QColor(colourMap("cividis", false)[128]))),
+                     lab(linear(mix(QColor(0x8A8678), QColor(0x707173), 0.5)))) < 1);
     QCOMPARE(QColor(divergingMap(false).front()).name(), QStringLiteral("#8c510a"));
     QCOMPARE(QColor(divergingMap(false).back()).name(), QStringLiteral("#01665e"));
   }
@@ -191,7 +202,8 @@ class TestTheme : public QObject {
   void numbers_data() {
     QTest::addColumn<QString>("got");
     QTest::addColumn<QString>("expected");
-    const double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
+    const double nan = std::numeric_limits<double>::quiet_NaN(),
+                 inf = std::numeric_limits<double>::infinity();
     const auto row = [](const QString& got, const char* expected) {
       QTest::addRow("%s", expected) << got << QString::fromUtf8(expected);
     };
