@@ -88,7 +88,8 @@ BannerArea::BannerArea(QWidget* parent) : QWidget(parent) {
 }
 
 void BannerArea::add(const Problem& problem) {
-  if (!problem.key.isEmpty()) std::erase_if(problems_, [&](const Problem& p) { return p.key == problem.key; });
+  if (!problem.key.isEmpty())
+    std::erase_if(problems_, [&](const Problem& p) { return p.key == problem.key; });
   problems_.insert(problems_.begin(), problem);
   if (problems_.size() > 50) problems_.pop_back();
   show_details_->setChecked(false);
@@ -116,7 +117,8 @@ void BannerArea::refresh() {
   const Problem& p = problems_.front();
   const bool is_error = p.level == Problem::Level::error;
   frame_->setProperty("level", is_error ? "error" : "warning");
-  frame_->setStyleSheet(QString("QFrame#banner { background: %1; border: 1px solid %2; border-left: 4px solid %2; border-radius: 4px; }")
+  frame_->setStyleSheet(QString("QFrame#banner { background: %1; border: 1px solid %2; border-left: 4px "
+                                "solid %2; border-radius: 4px; }")
                             .arg(t.surface.name(), (is_error ? t.error : t.warn).name()));
   icon_->setPixmap(iconPixmap("warning", is_error ? t.error : t.warn, 16, devicePixelRatioF()));
   icon_->setToolTip(is_error ? "Error" : "Warning");
@@ -156,7 +158,9 @@ void QuietNote::say(const QString& text) {
   timer_->start();
 }
 
-void QuietNote::place() { move(parentWidget()->width() - width() - 16, parentWidget()->height() - height() - 36); }
+void QuietNote::place() {
+  move(parentWidget()->width() - width() - 16, parentWidget()->height() - height() - 36);
+}
 
 bool QuietNote::eventFilter(QObject* object, QEvent* event) {
   if (event->type() == QEvent::Resize && isVisible()) place();

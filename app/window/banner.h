@@ -1,4 +1,5 @@
-// The place under the selection bar where problems are said: one at a time, newest first, "2 more" (design: section 13).
+// The place under the selection bar where problems are said: one at a time, newest first, "2 more" (design:
+// section 13).
 #pragma once
 
 #include <QFrame>

@@ -31,7 +31,8 @@ QLabel* textLabel(const char* ui, QWidget* parent) {
   return label;
 }
 
-void copyMenu(QAbstractItemView* view, const QString& label, const std::function<QString(const QModelIndex&)>& text) {
+void copyMenu(QAbstractItemView* view, const QString& label,
+              const std::function<QString(const QModelIndex&)>& text) {
   view->setContextMenuPolicy(Qt::CustomContextMenu);
   QObject::connect(view, &QWidget::customContextMenuRequested, view, [=](const QPoint& at) {
     const QModelIndex index = view->indexAt(at);
@@ -74,7 +75,8 @@ CheckpointPanel::CheckpointPanel(QWidget* parent) : QWidget(parent) {
   config_view_->setEditTriggers(QAbstractItemView::NoEditTriggers);
   config_view_->horizontalHeader()->setStretchLastSection(true);
   config_view_->horizontalHeader()->setDefaultAlignment(Qt::AlignLeft | Qt::AlignVCenter);
-  copyMenu(config_view_, "Copy value", [this](const QModelIndex& i) { return i.siblingAtColumn(1).data().toString(); });
+  copyMenu(config_view_, "Copy value",
+           [this](const QModelIndex& i) { return i.siblingAtColumn(1).data().toString(); });
 
   tensors_ = new TensorModel(this);
   tree_ = new QTreeView(this);
@@ -100,8 +102,10 @@ CheckpointPanel::CheckpointPanel(QWidget* parent) : QWidget(parent) {
   column->addWidget(split, 1);
   connect(filter_, &QLineEdit::textChanged, this, [this](const QString& text) {
     tensors_->setFilter(text);
-    if (text.contains('*') || text.contains('?')) config_filter_->setFilterWildcard(text);
-    else config_filter_->setFilterFixedString(text);
+    if (text.contains('*') || text.contains('?'))
+      config_filter_->setFilterWildcard(text);
+    else
+      config_filter_->setFilterFixedString(text);
     count_->setText(QString("%1 tensors").arg(views::count(tensors_->shownTensors())));
   });
   setCheckpoint(nullptr, nullptr, {});
@@ -123,10 +127,13 @@ void CheckpointPanel::setCheckpoint(std::shared_ptr<const formats::Checkpoint> c
   folder_->setText(checkpoint ? QString::fromStdString(checkpoint->folder().string()) : "No checkpoint open");
   QStringList card, notes;
   if (info) {
-    card << (info->family == info->model_type ? QString("Family %1").arg(QString::fromStdString(info->family))
-                                              : QString("Family %1, model_type %2").arg(QString::fromStdString(info->family), QString::fromStdString(info->model_type)));
+    card << (info->family == info->model_type
+                 ? QString("Family %1").arg(QString::fromStdString(info->family))
+                 : QString("Family %1, model_type %2")
+                       .arg(QString::fromStdString(info->family), QString::fromStdString(info->model_type)));
     const auto line = [&](const char* name, const std::string& value) {
-      if (!value.empty()) card << QString("%1: %2").arg(QString::fromLatin1(name), QString::fromStdString(value));
+      if (!value.empty())
+        card << QString("%1: %2").arg(QString::fromLatin1(name), QString::fromStdString(value));
     };
     line("Router", info->card.router);
     line("Content", info->card.content);
@@ -138,7 +145,9 @@ void CheckpointPanel::setCheckpoint(std::shared_ptr<const formats::Checkpoint> c
   if (!why.isEmpty()) notes << why;
   if (checkpoint) {
     for (const auto& w : checkpoint->warnings()) notes << QString::fromStdString(w);
-    count_->setText(QString("%1 tensors, %2").arg(views::count(qint64(checkpoint->tensors().size())), views::bytes(qint64(checkpoint->total_bytes()))));
+    count_->setText(QString("%1 tensors, %2")
+                        .arg(views::count(qint64(checkpoint->tensors().size())),
+                             views::bytes(qint64(checkpoint->total_bytes()))));
   } else {
     count_->clear();
   }

@@ -1,4 +1,5 @@
-// The Checkpoint panel: folder, memory table row, configuration, tensors (design: section 11). Nothing here loads weights.
+// The Checkpoint panel: folder, memory table row, configuration, tensors (design: section 11). Nothing here
+// loads weights.
 #pragma once
 
 #include <QWidget>
@@ -23,8 +24,8 @@ class CheckpointPanel : public QWidget {
  public:
   explicit CheckpointPanel(QWidget* parent = nullptr);
   // info may be null: the file is shown all the same, with `why` it cannot be run.
-  void setCheckpoint(std::shared_ptr<const formats::Checkpoint> checkpoint, std::shared_ptr<const engine::ModelInfo> info,
-                     const QString& why);
+  void setCheckpoint(std::shared_ptr<const formats::Checkpoint> checkpoint,
+                     std::shared_ptr<const engine::ModelInfo> info, const QString& why);
   TensorModel* tensors() { return tensors_; }
   ConfigModel* config() { return config_; }
   void restyle();

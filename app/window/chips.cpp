@@ -100,7 +100,8 @@ void StepChip::paintEvent(QPaintEvent*) {
   p.drawText(QRect(9, 0, width(), height()), Qt::AlignVCenter | Qt::AlignLeft, label_);
   p.setFont(t.semibold());
   p.setPen(applies_ ? t.selection : t.text3);
-  const QString shown = QFontMetrics(t.semibold()).elidedText(shownText(), Qt::ElideRight, valueRect().width());
+  const QString shown =
+      QFontMetrics(t.semibold()).elidedText(shownText(), Qt::ElideRight, valueRect().width());
   p.drawText(valueRect(), Qt::AlignVCenter | Qt::AlignLeft, shown);
   if (hasFocus()) drawFocusRing(p, rect());
 }
@@ -146,7 +147,8 @@ bool StepChip::eventFilter(QObject* object, QEvent* event) {
       return true;
     }
     // Escape would otherwise clear the brush before the editor sees it.
-    if (event->type() == QEvent::ShortcutOverride && static_cast<QKeyEvent*>(event)->key() == Qt::Key_Escape) {
+    if (event->type() == QEvent::ShortcutOverride &&
+        static_cast<QKeyEvent*>(event)->key() == Qt::Key_Escape) {
       event->accept();
       return true;
     }
@@ -171,12 +173,19 @@ void StepChip::wheelEvent(QWheelEvent* event) {
 
 void StepChip::keyPressEvent(QKeyEvent* event) {
   switch (event->key()) {
-    case Qt::Key_Up: Q_EMIT stepRequested(-1); return;
-    case Qt::Key_Down: Q_EMIT stepRequested(1); return;
+    case Qt::Key_Up:
+      Q_EMIT stepRequested(-1);
+      return;
+    case Qt::Key_Down:
+      Q_EMIT stepRequested(1);
+      return;
     case Qt::Key_Return:
     case Qt::Key_Enter:
-    case Qt::Key_F2: edit(); return;
-    default: QFrame::keyPressEvent(event);
+    case Qt::Key_F2:
+      edit();
+      return;
+    default:
+      QFrame::keyPressEvent(event);
   }
 }
 
@@ -201,18 +210,21 @@ class EntryDelegate : public QStyledItemDelegate {
   using QStyledItemDelegate::QStyledItemDelegate;
   void paint(QPainter* p, const QStyleOptionViewItem& option, const QModelIndex& index) const override {
     const Theme& t = Theme::current();
-    const bool heading = index.data(Qt::UserRole + 2).toBool(), current = index.data(Qt::UserRole + 3).toBool();
+    const bool heading = index.data(Qt::UserRole + 2).toBool(),
+               current = index.data(Qt::UserRole + 3).toBool();
     QRect r = option.rect;
     p->save();
     if (!heading && (option.state & (QStyle::State_Selected | QStyle::State_MouseOver)))
-      p->fillRect(r.adjusted(4, 0, -4, 0), option.state & QStyle::State_Selected ? t.selectionRow : t.hoverFill);
+      p->fillRect(r.adjusted(4, 0, -4, 0),
+                  option.state & QStyle::State_Selected ? t.selectionRow : t.hoverFill);
     r.adjust(12, 0, -12, 0);
     const QFont title = heading ? t.micro() : current ? t.semibold() : t.ui;
     p->setFont(title);
     p->setPen(heading ? t.text3 : current ? t.selection : t.text);
     const QString badge = index.data(Qt::UserRole + 1).toString();
     if (!badge.isEmpty()) r.setRight(r.right() - 20);
-    const QString text = QFontMetrics(title).elidedText(index.data(Qt::DisplayRole).toString(), Qt::ElideMiddle, r.width());
+    const QString text =
+        QFontMetrics(title).elidedText(index.data(Qt::DisplayRole).toString(), Qt::ElideMiddle, r.width());
     p->drawText(r, Qt::AlignVCenter | Qt::AlignLeft, text);
     const int used = QFontMetrics(title).horizontalAdvance(text) + 12;
     p->setFont(t.label());
@@ -220,7 +232,8 @@ class EntryDelegate : public QStyledItemDelegate {
     const QRect rest = r.adjusted(used, 0, 0, 0);
     if (rest.width() > 24)
       p->drawText(rest, Qt::AlignVCenter | Qt::AlignRight,
-                  QFontMetrics(t.label()).elidedText(index.data(Qt::UserRole).toString(), Qt::ElideMiddle, rest.width()));
+                  QFontMetrics(t.label()).elidedText(index.data(Qt::UserRole).toString(), Qt::ElideMiddle,
+                                                     rest.width()));
     if (!badge.isEmpty()) {
       const QRectF box(r.right() + 4, r.center().y() - 8, 18, 18);
       p->setRenderHint(QPainter::Antialiasing);
@@ -270,8 +283,10 @@ void ListChip::paintEvent(QPaintEvent*) {
   p.setFont(t.semibold());
   p.setPen(shown_.startsWith(QChar(0x2013)) ? t.text3 : t.text);
   const QRect r = rect().adjusted(9, 0, -26, 0);
-  p.drawText(r, Qt::AlignVCenter | Qt::AlignLeft, QFontMetrics(t.semibold()).elidedText(shown_, Qt::ElideMiddle, r.width()));
-  p.drawPixmap(QRect(width() - 22, (height() - 16) / 2, 16, 16), iconPixmap("chevron-down", t.text2, 16, devicePixelRatioF()));
+  p.drawText(r, Qt::AlignVCenter | Qt::AlignLeft,
+             QFontMetrics(t.semibold()).elidedText(shown_, Qt::ElideMiddle, r.width()));
+  p.drawPixmap(QRect(width() - 22, (height() - 16) / 2, 16, 16),
+               iconPixmap("chevron-down", t.text2, 16, devicePixelRatioF()));
   if (hasFocus()) drawFocusRing(p, rect());
 }
 

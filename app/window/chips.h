@@ -1,4 +1,5 @@
-// The chips of the selection bar (design: section 3): a number with two steppers, edited in place; a list with a filter.
+// The chips of the selection bar (design: section 3): a number with two steppers, edited in place; a list
+// with a filter.
 #pragma once
 
 #include <QFrame>
@@ -13,7 +14,8 @@ class QLabel;
 
 namespace slotscope::app {
 
-// "Layer 3 < >". Wheel steps (120 units a step), click on the value edits it, Up and Down step when it has the focus.
+// "Layer 3 < >". Wheel steps (120 units a step), click on the value edits it, Up and Down step when it has
+// the focus.
 class StepChip : public QFrame {
   Q_OBJECT
  public:
@@ -24,13 +26,13 @@ class StepChip : public QFrame {
   // Values run from 0 to count - 1.
   void setCount(qint64 count);
   qint64 value() const { return value_; }
-  QString shownText() const;           // "152 “x”", "–"
+  QString shownText() const;  // "152 “x”", "–"
   void setBaseFont(double pixels);
   // Opens the editor, as a click on the value does.
   void edit();
 
  Q_SIGNALS:
-  void stepRequested(int steps);       // -1, +1, ...
+  void stepRequested(int steps);          // -1, +1, ...
   void textEntered(const QString& text);  // from the editor, not yet understood
   void menuRequested(const QPoint& global);
 
@@ -58,10 +60,10 @@ class StepChip : public QFrame {
 
 // One row of a list chip.
 struct ListEntry {
-  QString title, detail;      // "raven-passkey", "raven · /data/models"
-  QString badge;              // "A", "B" or empty
+  QString title, detail;  // "raven-passkey", "raven · /data/models"
+  QString badge;          // "A", "B" or empty
   bool current = false;
-  bool heading = false;       // not selectable
+  bool heading = false;  // not selectable
   std::function<void()> choose;
 };
 

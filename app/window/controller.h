@@ -1,10 +1,12 @@
-// What is open and what runs. Everything slow happens on workers: one owns LibTorch, one reads files, one analyses, one reduces
-// for drawing; the GUI thread only hands over and receives (spec: architecture "Threads"; design: section 13).
+// What is open and what runs. Everything slow happens on workers: one owns LibTorch, one reads files, one
+// analyses, one reduces for drawing; the GUI thread only hands over and receives (spec: architecture
+// "Threads"; design: section 13).
 #pragma once
 
 #include <QHash>
 #include <QObject>
 #include <QTemporaryDir>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -41,9 +43,9 @@ struct OpenCheckpoint {
 // A trace of this session: from a file, or from a run here (then in a private folder until it is saved).
 struct OpenTrace {
   std::shared_ptr<trace::Trace> trace;
-  QString path;              // of the file that is read
-  QString saved_as;          // where the user has it; empty: nowhere yet
-  double seconds = 0;        // what the run took; 0 for opened files
+  QString path;        // of the file that is read
+  QString saved_as;    // where the user has it; empty: nowhere yet
+  double seconds = 0;  // what the run took; 0 for opened files
   std::map<int, analysis::RunSummary> summaries;
   std::shared_ptr<const formats::Tokenizer> tokenizer;  // of the run's own checkpoint; null for opened files
 };
@@ -72,9 +74,16 @@ class Controller : public QObject {
   QString modelName() const;
   // "brushed tokens 150–157" while roles are not the trace's own, else empty.
   QString roleName() const;
-  // Text of token ids that are not in the trace itself (candidates of the output): from its own run's tokenizer, or from the open
-  // checkpoint's when its tensors are the trace's. Empty when neither is known.
+  // Text of token ids that are not in the trace itself (candidates of the output): from its own run's
+  // tokenizer, or from the open checkpoint's when its tensors are the trace's. Empty when neither is known.
   std::function<QString(int32_t)> tokenNames() const;
+
+  // One head of the run on screen for a view of its own: `done` is called on the GUI thread while `receiver`
+  // lives, with null and the reason when there are no routes. Requests of one receiver replace each other.
+  void loadHead(int layer, int head, QObject* receiver,
+                std::function<void(std::shared_ptr<const analysis::HeadData>, const QString& why)> done);
+  // Heads that own slots, and slots, of a layer; 0 where it has none.
+  std::pair<int, int> layerLimits(int layer) const;
 
  public Q_SLOTS:
   // A folder, .safetensors or index file opens as checkpoint, .h5 as trace. Returns at once.
@@ -102,14 +111,15 @@ class Controller : public QObject {
 
  Q_SIGNALS:
   void checkpointChanged();
-  void runChanged(std::shared_ptr<const slotscope::views::RunData> run);     // null: nothing open
-  void headChanged(std::shared_ptr<const slotscope::analysis::HeadData> head, const QString& message, const QString& button);
+  void runChanged(std::shared_ptr<const slotscope::views::RunData> run);  // null: nothing open
+  void headChanged(std::shared_ptr<const slotscope::analysis::HeadData> head, const QString& message,
+                   const QString& button);
   void loadingChanged(bool loading, const QString& stage);
   void runningChanged(bool running);
   void tracesChanged();
   void problem(const slotscope::app::Problem& problem);
   void problemSolved(const QString& key);
-  void note(const QString& text);            // quiet note
+  void note(const QString& text);  // quiet note
   void logged(const QString& text);
   void opened(const QString& path, const QString& kind);  // for the recent list
   void estimateChanged(const QString& text, bool fits);
@@ -123,7 +133,8 @@ class Controller : public QObject {
   void runEnded(int job, const RunSettings& settings, std::shared_ptr<RunResult> result);
   int startReading(const QString& tag, const QString& name, std::shared_ptr<Progress> progress);
   void summarise(bool choose_first);
-  void summarised(std::shared_ptr<OpenTrace> trace, int run, int generation, bool choose_first, analysis::RunSummary summary);
+  void summarised(std::shared_ptr<OpenTrace> trace, int run, int generation, bool choose_first,
+                  analysis::RunSummary summary);
   void showSummary(const analysis::RunSummary& summary, bool choose_first);
   void chooseFirst(const analysis::RunSummary& summary);
   void selectionChanged(int parts);
@@ -162,8 +173,8 @@ class Controller : public QObject {
   std::list<std::pair<HeadKey, std::shared_ptr<const analysis::HeadData>>> cache_;  // newest first
   std::shared_ptr<Progress> head_progress_, summary_progress_;
   bool choosing_ = false, keep_selection_ = false;
-  size_t best_place_ = 0;          // of the head that bestHead() chose last
-  double seconds_per_token_ = 0;   // of the last run, for the estimate
+  size_t best_place_ = 0;         // of the head that bestHead() chose last
+  double seconds_per_token_ = 0;  // of the last run, for the estimate
   std::shared_ptr<EngineState> engine_state_;
   // Last, so that their threads end before anything they use goes.
   views::Worker io_, analysis_, draw_, engine_;

@@ -10,7 +10,9 @@
 
 namespace slotscope::app {
 
-QString Controller::newTraceFile() { return folder_.filePath(QString("run-%1.h5").arg(++files_, 4, 10, QChar('0'))); }
+QString Controller::newTraceFile() {
+  return folder_.filePath(QString("run-%1.h5").arg(++files_, 4, 10, QChar('0')));
+}
 
 void Controller::run(const RunSettings& settings) {
   if (running()) {
@@ -32,7 +34,9 @@ void Controller::run(const RunSettings& settings) {
   }
   if (!folder_.isValid()) {
     Problem p;
-    p.summary = QString("No private folder for traces could be made in %1: %2. Set TMPDIR to a folder that can be written.")
+    p.summary = QString(
+                    "No private folder for traces could be made in %1: %2. Set TMPDIR to a folder that can "
+                    "be written.")
                     .arg(QDir::tempPath(), folder_.errorString());
     Q_EMIT problem(p);
     return;
@@ -72,9 +76,11 @@ void Controller::runEnded(int job, const RunSettings& settings, std::shared_ptr<
   if (cancelled) {
     qint64 planned = 0;
     if (result->trace)
-      for (int i = 0; i < result->trace->trace->run_count(); ++i) planned += result->trace->trace->run(i).planned_tokens;
-    text = result->trace && planned > 0 ? QString("cancelled, %1 of %2 tokens kept").arg(views::count(tokens), views::count(planned))
-                                        : QString("cancelled before the first token");
+      for (int i = 0; i < result->trace->trace->run_count(); ++i)
+        planned += result->trace->trace->run(i).planned_tokens;
+    text = result->trace && planned > 0
+               ? QString("cancelled, %1 of %2 tokens kept").arg(views::count(tokens), views::count(planned))
+               : QString("cancelled before the first token");
     jobs_.end(job, JobState::cancelled, text, open);
     Q_EMIT note(settings.jobName() + ": " + text);
   } else if (result->failure) {
@@ -86,13 +92,17 @@ void Controller::runEnded(int job, const RunSettings& settings, std::shared_ptr<
     jobs_.end(job, JobState::finished, text, open);
     if (tokens > 0) seconds_per_token_ = result->outcome->seconds / double(tokens);
     for (const auto& n : result->outcome->notes) Q_EMIT logged(QString::fromStdString(n));
-    if (result->outcome->ties > 0) Q_EMIT logged(QString("%1 tied cuts, decided for the lower slot").arg(views::count(result->outcome->ties)));
+    if (result->outcome->ties > 0)
+      Q_EMIT logged(
+          QString("%1 tied cuts, decided for the lower slot").arg(views::count(result->outcome->ties)));
     if (seconds > 10) Q_EMIT note(settings.jobName() + " finished: " + text);
   }
   Q_EMIT logged(settings.jobName() + ": " + text);
   Q_EMIT runningChanged(false);
-  if (result->trace && !cancelled && !result->failure) showTrace(result->trace);
-  else if (result->trace) session_.push_back(result->trace), Q_EMIT tracesChanged();
+  if (result->trace && !cancelled && !result->failure)
+    showTrace(result->trace);
+  else if (result->trace)
+    session_.push_back(result->trace), Q_EMIT tracesChanged();
 }
 
 void Controller::saveTrace(const QString& path) {
@@ -103,15 +113,18 @@ void Controller::saveTrace(const QString& path) {
   io_.post("save " + path, this, [this, path, job, progress, trace = trace_]() -> views::Worker::Done {
     QString error;
     QFile from(trace->path), to(path + ".part");
-    if (!from.open(QIODevice::ReadOnly)) error = from.fileName() + ": " + from.errorString();
-    else if (!to.open(QIODevice::WriteOnly | QIODevice::Truncate)) error = to.fileName() + ": " + to.errorString();
+    if (!from.open(QIODevice::ReadOnly))
+      error = from.fileName() + ": " + from.errorString();
+    else if (!to.open(QIODevice::WriteOnly | QIODevice::Truncate))
+      error = to.fileName() + ": " + to.errorString();
     while (error.isEmpty() && !progress->cancel_requested()) {
       const QByteArray block = from.read(4 << 20);
       if (block.isEmpty()) break;
       if (to.write(block) != block.size()) error = to.fileName() + ": " + to.errorString();
       progress->add(block.size());
     }
-    if (error.isEmpty() && !progress->cancel_requested() && !to.flush()) error = to.fileName() + ": " + to.errorString();
+    if (error.isEmpty() && !progress->cancel_requested() && !to.flush())
+      error = to.fileName() + ": " + to.errorString();
     to.close();
     const bool cancelled = progress->cancel_requested();
     if (error.isEmpty() && !cancelled) {
@@ -123,8 +136,11 @@ void Controller::saveTrace(const QString& path) {
     return [this, path, job, error, cancelled, trace] {
       if (!error.isEmpty()) {
         jobs_.end(job, JobState::failed, error);
-        Q_EMIT problem({.summary = QString("The trace could not be saved. %1. Choose another place: File > Save trace as…").arg(error),
-                        .details = error});
+        Q_EMIT problem(
+            {.summary =
+                 QString("The trace could not be saved. %1. Choose another place: File > Save trace as…")
+                     .arg(error),
+             .details = error});
         return;
       }
       jobs_.end(job, cancelled ? JobState::cancelled : JobState::finished, cancelled ? "cancelled" : path);
@@ -143,14 +159,17 @@ void Controller::estimate(const RunSettings& settings) {
     return;
   }
   qint64 tokens = settings.length + 10;
-  if (settings.mode == RunSettings::Mode::text) tokens = settings.text.toUtf8().size() + std::max<qint64>(0, settings.generate);
-  if (settings.mode == RunSettings::Mode::ids) tokens = settings.ids.count(',') + 1 + std::max<qint64>(0, settings.generate);
+  if (settings.mode == RunSettings::Mode::text)
+    tokens = settings.text.toUtf8().size() + std::max<qint64>(0, settings.generate);
+  if (settings.mode == RunSettings::Mode::ids)
+    tokens = settings.ids.count(',') + 1 + std::max<qint64>(0, settings.generate);
   // At once from the shapes; the loaded model's own answer follows, unless it is busy running.
   const CostEstimate rough = estimateRough(settings, *checkpoint_->info, tokens, seconds_per_token_);
   Q_EMIT estimateChanged(rough.text, rough.fits);
   if (running()) return;
   engine_.post("estimate", this,
-               [this, settings, checkpoint = checkpoint_, state = engine_state_, spt = seconds_per_token_]() -> views::Worker::Done {
+               [this, settings, checkpoint = checkpoint_, state = engine_state_,
+                spt = seconds_per_token_]() -> views::Worker::Done {
                  const auto exact = estimateLoaded(settings, *checkpoint, *state);
                  return [this, exact, checkpoint] {
                    if (exact && checkpoint == checkpoint_) Q_EMIT estimateChanged(exact->text, exact->fits);

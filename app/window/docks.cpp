@@ -56,10 +56,12 @@ TitleBar::TitleBar(Dock* dock) : QFrame(dock), dock_(dock) {
   row->addWidget(choice_);
   more_ = titleButton("More", this);
   row->addWidget(more_);
-  connect(more_, &QToolButton::clicked, this, [this] { dock_->showMenu(more_->mapToGlobal(QPoint(0, more_->height()))); });
+  connect(more_, &QToolButton::clicked, this,
+          [this] { dock_->showMenu(more_->mapToGlobal(QPoint(0, more_->height()))); });
   connect(choice_, &QToolButton::clicked, this,
           [this] { Q_EMIT choiceClicked(choice_->mapToGlobal(QPoint(0, choice_->height()))); });
-  connect(add_, &QToolButton::clicked, this, [this] { Q_EMIT addClicked(add_->mapToGlobal(QPoint(0, add_->height()))); });
+  connect(add_, &QToolButton::clicked, this,
+          [this] { Q_EMIT addClicked(add_->mapToGlobal(QPoint(0, add_->height()))); });
   setGroup({dock});
   restyle();
 }
@@ -87,7 +89,8 @@ void TitleBar::setGroup(const QList<Dock*>& group) {
       name->setAttribute(Qt::WA_TransparentForMouseEvents);
       name->setFont(Theme::current().semibold());
       if (dock_->kind() == Dock::Kind::panel)
-        name->setMinimumWidth(QFontMetrics(Theme::current().semibold()).horizontalAdvance(d->windowTitle()) + 2);
+        name->setMinimumWidth(QFontMetrics(Theme::current().semibold()).horizontalAdvance(d->windowTitle()) +
+                              2);
       names_->addWidget(name);
     } else {
       auto* other = titleButton("Show " + d->windowTitle(), this);
@@ -109,10 +112,12 @@ void TitleBar::restyle() {
   updateGeometry();
 }
 
-Dock::Dock(Kind kind, const QString& id, const QString& title, QMainWindow* host) : QDockWidget(title, host), kind_(kind) {
+Dock::Dock(Kind kind, const QString& id, const QString& title, QMainWindow* host)
+    : QDockWidget(title, host), kind_(kind) {
   setObjectName(id);
-  setAllowedAreas(kind == Kind::view ? Qt::AllDockWidgetAreas
-                                     : Qt::LeftDockWidgetArea | Qt::RightDockWidgetArea | Qt::BottomDockWidgetArea);
+  setAllowedAreas(kind == Kind::view
+                      ? Qt::AllDockWidgetAreas
+                      : Qt::LeftDockWidgetArea | Qt::RightDockWidgetArea | Qt::BottomDockWidgetArea);
   frame_ = new QFrame(this);
   frame_->setObjectName(kind == Kind::view ? "viewBody" : "panelBody");
   auto* column = new QVBoxLayout(frame_);
@@ -209,9 +214,12 @@ void DockHost::refresh() {
     if (!dock->isFloating())
       for (QDockWidget* other : tabifiedDockWidgets(dock))
         if (auto* d = qobject_cast<Dock*>(other); d && d->open() && !d->isFloating()) group.append(d);
-    std::sort(group.begin(), group.end(), [this](Dock* a, Dock* b) { return docks_.indexOf(a) < docks_.indexOf(b); });
-    if (kind_ == Dock::Kind::panel) dock->title()->setGroup(group);
-    else dock->setTabbed(group.size() > 1);
+    std::sort(group.begin(), group.end(),
+              [this](Dock* a, Dock* b) { return docks_.indexOf(a) < docks_.indexOf(b); });
+    if (kind_ == Dock::Kind::panel)
+      dock->title()->setGroup(group);
+    else
+      dock->setTabbed(group.size() > 1);
   }
   dressTabBars();
 }
@@ -252,7 +260,9 @@ void DockHost::resizeEvent(QResizeEvent* event) {
 
 bool DockHost::eventFilter(QObject* object, QEvent* event) {
   if (auto* bar = qobject_cast<QTabBar*>(object)) {
-    if (event->type() == QEvent::Resize || event->type() == QEvent::LayoutRequest || event->type() == QEvent::Show) refreshLater();
+    if (event->type() == QEvent::Resize || event->type() == QEvent::LayoutRequest ||
+        event->type() == QEvent::Show)
+      refreshLater();
     if (event->type() == QEvent::ContextMenu) {
       const auto* menu = static_cast<QContextMenuEvent*>(event);
       const int at = bar->tabAt(menu->pos());

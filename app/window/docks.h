@@ -1,5 +1,5 @@
-// Docks of panels and views with their own title bars (design: section 2 "Docking"). Panels that share one place show their names
-// in one title bar; views show tabs.
+// Docks of panels and views with their own title bars (design: section 2 "Docking"). Panels that share one
+// place show their names in one title bar; views show tabs.
 #pragma once
 
 #include <QDockWidget>
@@ -53,7 +53,7 @@ class Dock : public QDockWidget {
   // Fills the menu "..." (and the tab's context menu).
   std::function<void(QMenu*)> fill_menu;
   void showMenu(const QPoint& global);
-  bool open() const;             // shown or behind another tab
+  bool open() const;  // shown or behind another tab
   // Views in a tabbed place hide their title bar: the tab is their title.
   void setTabbed(bool tabbed);
 
@@ -80,7 +80,7 @@ class DockHost : public QMainWindow {
 
  Q_SIGNALS:
   void addViewClicked(const QPoint& global);
-  void layoutTouched();      // the user moved, floated, closed or opened something
+  void layoutTouched();  // the user moved, floated, closed or opened something
 
  protected:
   bool eventFilter(QObject*, QEvent*) override;

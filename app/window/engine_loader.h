@@ -5,8 +5,9 @@
 
 namespace slotscope::app {
 
-// Loads the module at the first call, which takes a second or two: call it on a worker. Looks in SLOTSCOPE_ENGINE (a file), beside
-// the program and in ../lib/slotscope. Throws Error (file, what the loader said, what to do); safe from several threads.
+// Loads the module at the first call, which takes a second or two: call it on a worker. Looks in
+// SLOTSCOPE_ENGINE (a file), beside the program and in ../lib/slotscope. Throws Error (file, what the loader
+// said, what to do); safe from several threads.
 const EngineApi& engineApi();
 
 }  // namespace slotscope::app

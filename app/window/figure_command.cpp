@@ -8,8 +8,8 @@
 #include "app/window/view_factory.h"
 #include "core/error.h"
 #include "views/export.h"
-#include "views/view.h"
 #include "views/heatmap_view.h"
+#include "views/view.h"
 
 namespace slotscope::app {
 
@@ -40,11 +40,13 @@ struct QuantityName {
   const char* name;
   analysis::Quantity quantity;
 };
-constexpr QuantityName quantities[] = {
-    {"write-strength", analysis::Quantity::write_strength}, {"route-weight", analysis::Quantity::route_weight},
-    {"log-gate", analysis::Quantity::log_gate},             {"survival", analysis::Quantity::survival_at},
-    {"survival-of", analysis::Quantity::survival_of},       {"read-weight", analysis::Quantity::read_weight},
-    {"read-attribution", analysis::Quantity::read_attribution}};
+constexpr QuantityName quantities[] = {{"write-strength", analysis::Quantity::write_strength},
+                                       {"route-weight", analysis::Quantity::route_weight},
+                                       {"log-gate", analysis::Quantity::log_gate},
+                                       {"survival", analysis::Quantity::survival_at},
+                                       {"survival-of", analysis::Quantity::survival_of},
+                                       {"read-weight", analysis::Quantity::read_weight},
+                                       {"read-attribution", analysis::Quantity::read_attribution}};
 
 void applyHeatmapOptions(views::View* view, const FigureCommand& c) {
   auto* heatmap = qobject_cast<views::HeatmapView*>(view);
@@ -79,12 +81,14 @@ void checkOptions(const FigureCommand& c) {
   }
   if (c.tokens && c.kind != "heatmap") refuse("--tokens", "with --kind " + c.kind, "--kind heatmap");
   const std::string suffix = QFileInfo(QString::fromStdString(c.out)).suffix().toLower().toStdString();
-  if (suffix != "png" && suffix != "svg" && suffix != "pdf") refuse("--out", "'" + c.out + "'", "a name ending in .png, .svg or .pdf");
+  if (suffix != "png" && suffix != "svg" && suffix != "pdf")
+    refuse("--out", "'" + c.out + "'", "a name ending in .png, .svg or .pdf");
 }
 
 void checkIndex(const char* option, long long value, long long count, const char* what) {
   if (value >= count)
-    refuse(option, std::to_string(value), count > 0 ? std::string(what) + " 0 to " + std::to_string(count - 1) : std::string("no ") + what);
+    refuse(option, std::to_string(value),
+           count > 0 ? std::string(what) + " 0 to " + std::to_string(count - 1) : std::string("no ") + what);
 }
 
 QStringList makeFigure(const FigureCommand& c) {
@@ -105,14 +109,20 @@ QStringList makeFigure(const FigureCommand& c) {
   if (c.tokens) checkIndex("--tokens", c.tokens->first, info.tokens, "tokens");
 
   views::SelectionModel selection;
-  selection.setLimits(trace->run_count(), int(info.layers.size()), int(spec.route_heads), int(spec.slots), info.tokens);
-  selection.request({.run = c.run, .layer = layer, .head = head, .slot = c.slot.value_or(first.slot),
+  selection.setLimits(trace->run_count(), int(info.layers.size()), int(spec.route_heads), int(spec.slots),
+                      info.tokens);
+  selection.request({.run = c.run,
+                     .layer = layer,
+                     .head = head,
+                     .slot = c.slot.value_or(first.slot),
                      .token = c.token.value_or(first.token)});
   if (c.tokens) selection.setTokenRange(c.tokens->first, std::min<long long>(c.tokens->second, info.tokens));
-  const std::unique_ptr<views::View> view(makeView(QString::fromStdString(c.kind), &selection, nullptr, nullptr));
+  const std::unique_ptr<views::View> view(
+      makeView(QString::fromStdString(c.kind), &selection, nullptr, nullptr));
   view->setRun(run);
   // Grids show all heads; the others need theirs, and say why when it has no routes.
-  if (c.kind == "heatmap" || c.kind == "esl") view->setHead(analysis::load_head(*trace, c.run, spec.index, head));
+  if (c.kind == "heatmap" || c.kind == "esl")
+    view->setHead(analysis::load_head(*trace, c.run, spec.index, head));
   applyHeatmapOptions(view.get(), c);
 
   views::ExportOptions options;

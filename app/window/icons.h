@@ -1,4 +1,5 @@
-// The icons of resources/icons: 16 px grid, strokes in the text colour of the theme, so that light and dark share one file.
+// The icons of resources/icons: 16 px grid, strokes in the text colour of the theme, so that light and dark
+// share one file.
 #pragma once
 
 #include <QColor>
@@ -8,8 +9,8 @@
 
 namespace slotscope::app {
 
-// The icon's strokes in `colour`, `size` logical pixels square, sharp at `ratio` device pixels per pixel. An unknown name gives a
-// null pixmap.
+// The icon's strokes in `colour`, `size` logical pixels square, sharp at `ratio` device pixels per pixel. An
+// unknown name gives a null pixmap.
 QPixmap iconPixmap(const QString& name, const QColor& colour, int size = 16, double ratio = 2);
 // Normal state in `colour`, disabled state in the theme's third text colour.
 QIcon icon(const QString& name, const QColor& colour, int size = 16);

@@ -117,20 +117,30 @@ QVariant JobModel::data(const QModelIndex& index, int role) const {
   if (!index.isValid() || index.row() >= int(jobs_.size())) return {};
   const Job& job = *jobs_[size_t(index.row())];
   switch (role) {
-    case Qt::DisplayRole: return job.name;
-    case StateRole: return int(job.state);
-    case TextRole: return describe(job);
-    case FractionRole: return job.state == JobState::running ? fraction(job) : 1.0;
-    case CancellableRole: return job.state == JobState::running && !job.progress->cancel_requested();
-    case OpenableRole: return job.state != JobState::running && bool(job.open);
-    case Qt::ToolTipRole: return job.name + "\n" + describe(job);
-    case Qt::AccessibleTextRole: return job.name + ", " + describe(job);
-    default: return {};
+    case Qt::DisplayRole:
+      return job.name;
+    case StateRole:
+      return int(job.state);
+    case TextRole:
+      return describe(job);
+    case FractionRole:
+      return job.state == JobState::running ? fraction(job) : 1.0;
+    case CancellableRole:
+      return job.state == JobState::running && !job.progress->cancel_requested();
+    case OpenableRole:
+      return job.state != JobState::running && bool(job.open);
+    case Qt::ToolTipRole:
+      return job.name + "\n" + describe(job);
+    case Qt::AccessibleTextRole:
+      return job.name + ", " + describe(job);
+    default:
+      return {};
   }
 }
 
 void JobModel::activate(const QModelIndex& index) {
-  if (index.isValid() && index.row() < int(jobs_.size()) && jobs_[size_t(index.row())]->open) jobs_[size_t(index.row())]->open();
+  if (index.isValid() && index.row() < int(jobs_.size()) && jobs_[size_t(index.row())]->open)
+    jobs_[size_t(index.row())]->open();
 }
 
 int JobModel::idAt(const QModelIndex& index) const {

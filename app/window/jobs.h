@@ -1,4 +1,5 @@
-// Long pieces of work as the user sees them: name, stage, how far, how long still, cancel (design: section 11).
+// Long pieces of work as the user sees them: name, stage, how far, how long still, cancel (design: section
+// 11).
 #pragma once
 
 #include <QAbstractListModel>
@@ -18,14 +19,14 @@ enum class JobState { running, finished, failed, cancelled };
 
 struct Job {
   int id = 0;
-  QString name;                        // "Run password · 512"
-  bool quiet = false;                  // short reading: not listed unless it takes longer than a second
+  QString name;        // "Run password · 512"
+  bool quiet = false;  // short reading: not listed unless it takes longer than a second
   std::shared_ptr<Progress> progress;
   JobState state = JobState::running;
-  QString result;                      // "520 tokens in 4 s", "cancelled: 128 of 520 tokens kept"
+  QString result;  // "520 tokens in 4 s", "cancelled: 128 of 520 tokens kept"
   QElapsedTimer since;
-  double seconds = 0;                  // once ended
-  std::function<void()> open;          // what "Open" does on an ended job, or empty
+  double seconds = 0;          // once ended
+  std::function<void()> open;  // what "Open" does on an ended job, or empty
 };
 
 class JobModel : public QAbstractListModel {
@@ -43,7 +44,7 @@ class JobModel : public QAbstractListModel {
   void cancelAll();
 
   const Job* find(int id) const;
-  const Job* visibleJob() const;   // the newest running job that is not quiet, for the status bar
+  const Job* visibleJob() const;  // the newest running job that is not quiet, for the status bar
   bool anyRunning() const;
   // "layer 2 of 4 · 37% · 0:41 left"
   static QString describe(const Job& job);
@@ -56,7 +57,7 @@ class JobModel : public QAbstractListModel {
 
  Q_SIGNALS:
   void started(int id);
-  void polled();                   // every 30 ms while something runs
+  void polled();  // every 30 ms while something runs
   void ended(int id);
 
  private:

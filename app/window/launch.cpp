@@ -51,7 +51,8 @@ bool parseWhole(std::string_view text, long long& value) {
 std::string parseRange(const std::string& text, std::pair<long long, long long>& range) {
   const size_t colon = text.find(':');
   if (colon == std::string::npos || !parseWhole(std::string_view(text).substr(0, colon), range.first) ||
-      !parseWhole(std::string_view(text).substr(colon + 1), range.second) || range.first < 0 || range.second <= range.first)
+      !parseWhole(std::string_view(text).substr(colon + 1), range.second) || range.first < 0 ||
+      range.second <= range.first)
     return "'" + text + "' is not a token range A:B with 0 <= A < B (B is not included)";
   return {};
 }
@@ -72,8 +73,10 @@ Launch parseCommandLine(int argc, char** argv) {
   CLI::App app{"Slotscope: see what the memory of a sequence model did.", "slotscope"};
   app.set_version_flag("--version", "slotscope " SLOTSCOPE_VERSION);
   app.footer(main_footer);
-  app.add_option("paths", launch.paths, "Checkpoint folders, .safetensors files or traces (.h5) to open")->type_name("FOLDER|TRACE.h5");
-  app.add_option("--theme", launch.theme, "Colours of the window")->check(CLI::IsMember({"light", "dark", "system"}));
+  app.add_option("paths", launch.paths, "Checkpoint folders, .safetensors files or traces (.h5) to open")
+      ->type_name("FOLDER|TRACE.h5");
+  app.add_option("--theme", launch.theme, "Colours of the window")
+      ->check(CLI::IsMember({"light", "dark", "system"}));
   std::string size;
   // Hidden: pictures for tests and documents.
   app.add_option("--screenshot", launch.screenshot)->group("");
@@ -81,24 +84,42 @@ Launch parseCommandLine(int argc, char** argv) {
   app.add_option("--view", launch.view)->group("");
 
   FigureCommand figure;
-  CLI::App* sub = app.add_subcommand("figure", "Make a figure of a trace, the same as in the window; needs no display");
+  CLI::App* sub =
+      app.add_subcommand("figure", "Make a figure of a trace, the same as in the window; needs no display");
   sub->footer(figure_footer);
   std::string tokens, figure_size;
   sub->add_option("trace", figure.trace, "The trace")->required()->type_name("TRACE.h5");
-  sub->add_option("--kind", figure.kind, "Which figure")->required()->check(CLI::IsMember({"heatmap", "esl", "esl-grid", "allocation"}));
+  sub->add_option("--kind", figure.kind, "Which figure")
+      ->required()
+      ->check(CLI::IsMember({"heatmap", "esl", "esl-grid", "allocation"}));
   sub->add_option("--out", figure.out, "File to write: .png, .svg or .pdf")->required()->type_name("FILE");
-  sub->add_option("--run", figure.run, "Which run of the trace, from 0")->check(CLI::NonNegativeNumber)->capture_default_str();
+  sub->add_option("--run", figure.run, "Which run of the trace, from 0")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   sub->add_option("--layer", figure.layer, "Layer, from 0")->check(CLI::NonNegativeNumber);
   sub->add_option("--head", figure.head, "Head that owns slots, from 0")->check(CLI::NonNegativeNumber);
-  sub->add_option("--slot", figure.slot, "Selected slot (marked with --selection)")->check(CLI::NonNegativeNumber);
-  sub->add_option("--token", figure.token, "Selected token: reference of survival and reads")->check(CLI::NonNegativeNumber);
-  sub->add_option("--tokens", tokens, "Token range A:B on the axis, B not included (heatmap)")->type_name("A:B");
-  sub->add_option("--quantity", figure.quantity, "What the heatmap shows: write-strength, route-weight, log-gate, survival, survival-of, read-weight, read-attribution");
+  sub->add_option("--slot", figure.slot, "Selected slot (marked with --selection)")
+      ->check(CLI::NonNegativeNumber);
+  sub->add_option("--token", figure.token, "Selected token: reference of survival and reads")
+      ->check(CLI::NonNegativeNumber);
+  sub->add_option("--tokens", tokens, "Token range A:B on the axis, B not included (heatmap)")
+      ->type_name("A:B");
+  sub->add_option("--quantity", figure.quantity,
+                  "What the heatmap shows: write-strength, route-weight, log-gate, survival, survival-of, "
+                  "read-weight, read-attribution");
   sub->add_option("--map", figure.map, "Colour map: cividis, viridis, magma, batlow, grey");
-  sub->add_option("--theme", figure.theme, "Colours of the figure")->check(CLI::IsMember({"light", "dark"}))->capture_default_str();
-  sub->add_option("--size", figure_size, "Width and height in pixels at 96 dpi, 640x400 for 17 x 10.6 cm; default: the figure's own size")->check(sizeCheck());
-  sub->add_option("--dpi", figure.dpi, "Resolution of PNG files")->check(CLI::Range(10.0, 2400.0))->capture_default_str();
-  sub->add_flag("--count-from-one", figure.count_from_one, "Axis titles count layers and heads from 1, as printed in the paper");
+  sub->add_option("--theme", figure.theme, "Colours of the figure")
+      ->check(CLI::IsMember({"light", "dark"}))
+      ->capture_default_str();
+  sub->add_option(
+         "--size", figure_size,
+         "Width and height in pixels at 96 dpi, 640x400 for 17 x 10.6 cm; default: the figure's own size")
+      ->check(sizeCheck());
+  sub->add_option("--dpi", figure.dpi, "Resolution of PNG files")
+      ->check(CLI::Range(10.0, 2400.0))
+      ->capture_default_str();
+  sub->add_flag("--count-from-one", figure.count_from_one,
+                "Axis titles count layers and heads from 1, as printed in the paper");
   sub->add_flag("--selection", figure.selection, "Keep the marks of the selected slot and token");
   sub->add_flag("--no-caption", figure.no_caption, "Leave out the line with model, prompt and settings");
   sub->add_flag("--csv", figure.csv, "Also write the figure's data as CSV beside it");
@@ -110,7 +131,8 @@ Launch parseCommandLine(int argc, char** argv) {
       if (!figure_size.empty()) figure.size = parseSize(figure_size);
       if (!tokens.empty()) {
         std::pair<long long, long long> range;
-        if (const std::string wrong = parseRange(tokens, range); !wrong.empty()) throw CLI::ValidationError("--tokens", wrong);
+        if (const std::string wrong = parseRange(tokens, range); !wrong.empty())
+          throw CLI::ValidationError("--tokens", wrong);
         figure.tokens = range;
       }
       launch.figure = figure;
@@ -122,7 +144,8 @@ Launch parseCommandLine(int argc, char** argv) {
 }
 
 bool choosePlatform(const Launch& launch) {
-  const bool display = !qEnvironmentVariableIsEmpty("DISPLAY") || !qEnvironmentVariableIsEmpty("WAYLAND_DISPLAY");
+  const bool display =
+      !qEnvironmentVariableIsEmpty("DISPLAY") || !qEnvironmentVariableIsEmpty("WAYLAND_DISPLAY");
   if (qEnvironmentVariableIsSet("QT_QPA_PLATFORM")) return true;
   const bool needs_display = !launch.figure && launch.screenshot.empty();
   if (!needs_display) {

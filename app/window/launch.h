@@ -1,4 +1,5 @@
-// The desktop program's command line. Decided before any application object exists: figures and pictures need no display.
+// The desktop program's command line. Decided before any application object exists: figures and pictures need
+// no display.
 #pragma once
 
 #include <optional>
@@ -16,25 +17,25 @@ struct FigureCommand {
   std::optional<std::pair<long long, long long>> tokens;  // half-open
   std::optional<long long> token;
   std::string quantity, map, theme = "light";
-  std::optional<std::pair<int, int>> size;                // logical pixels at 96 dpi
+  std::optional<std::pair<int, int>> size;  // logical pixels at 96 dpi
   double dpi = 300;
   bool count_from_one = false, csv = false, force = false, no_caption = false, selection = false;
 };
 
 struct Launch {
-  std::vector<std::string> paths;   // folders, .safetensors, .h5
-  std::string theme;                // "", light, dark, system
+  std::vector<std::string> paths;  // folders, .safetensors, .h5
+  std::string theme;               // "", light, dark, system
   // Pictures: opens, waits until nothing runs, saves a grab, ends.
   std::string screenshot, view;
   std::pair<int, int> size{1280, 800};
   std::optional<FigureCommand> figure;
-  std::optional<int> exit_code;     // set: print nothing more and end with it
+  std::optional<int> exit_code;  // set: print nothing more and end with it
 };
 
 // Prints help, version and usage errors itself (then exit_code is set: 0 or 2).
 Launch parseCommandLine(int argc, char** argv);
-// Chooses the offscreen platform when there is no display and none is needed. Returns false, having said so, when a window was
-// asked for and there is no display.
+// Chooses the offscreen platform when there is no display and none is needed. Returns false, having said so,
+// when a window was asked for and there is no display.
 bool choosePlatform(const Launch& launch);
 // "1280x800". Throws std::runtime_error naming what is wrong.
 std::pair<int, int> parseSize(const std::string& text);

@@ -1,4 +1,5 @@
-// Keys and what they do to the selection (design: section 14). They come here only when the focused control did not want them.
+// Keys and what they do to the selection (design: section 14). They come here only when the focused control
+// did not want them.
 #include <QKeyEvent>
 #include <QMouseEvent>
 #include <algorithm>
@@ -24,41 +25,66 @@ bool MainWindow::handleKey(QKeyEvent* event) {
     case Qt::Key_Left:
     case Qt::Key_Right: {
       const int direction = event->key() == Qt::Key_Left ? -1 : 1;
-      if (ctrl) stepSameRole(direction);
-      else selection_.request({.token = s.token + direction * (shift ? 10 : 1)}, held);
+      if (ctrl)
+        stepSameRole(direction);
+      else
+        selection_.request({.token = s.token + direction * (shift ? 10 : 1)}, held);
       return true;
     }
-    case Qt::Key_Up: return stepSlot(shift ? -10 : -1, held), true;
-    case Qt::Key_Down: return stepSlot(shift ? 10 : 1, held), true;
-    case Qt::Key_PageUp: return layer(-1), true;
-    case Qt::Key_PageDown: return layer(1), true;
-    case Qt::Key_Home: return selection_.request({.token = 0}, held), true;
-    case Qt::Key_End: return selection_.request({.token = INT64_MAX}, held), true;
+    case Qt::Key_Up:
+      return stepSlot(shift ? -10 : -1, held), true;
+    case Qt::Key_Down:
+      return stepSlot(shift ? 10 : 1, held), true;
+    case Qt::Key_PageUp:
+      return layer(-1), true;
+    case Qt::Key_PageDown:
+      return layer(1), true;
+    case Qt::Key_Home:
+      return selection_.request({.token = 0}, held), true;
+    case Qt::Key_End:
+      return selection_.request({.token = INT64_MAX}, held), true;
     case Qt::Key_Escape:
-      if (selection_.brush()) selection_.setBrush(std::nullopt);
-      else zoomAll();
+      if (selection_.brush())
+        selection_.setBrush(std::nullopt);
+      else
+        zoomAll();
       return true;
-    default: break;
+    default:
+      break;
   }
   if (ctrl) return false;
   const QString text = event->text();
   if (text.size() != 1) return false;
   switch (text[0].toLower().unicode()) {
-    case '[': return head(-1), true;
-    case ']': return head(1), true;
-    case '{': return layer(-1), true;
-    case '}': return layer(1), true;
-    case 'k': return jumpToSpan("key"), true;
-    case 'q': return jumpToSpan("query"), true;
-    case 'a': return jumpToSpan("answer"), true;
-    case 'w': return controller_->lastWriter(), true;
-    case 'r': return controller_->strongestReader(), true;
-    case 'b': return controller_->bestHead(), true;
+    case '[':
+      return head(-1), true;
+    case ']':
+      return head(1), true;
+    case '{':
+      return layer(-1), true;
+    case '}':
+      return layer(1), true;
+    case 'k':
+      return jumpToSpan("key"), true;
+    case 'q':
+      return jumpToSpan("query"), true;
+    case 'a':
+      return jumpToSpan("answer"), true;
+    case 'w':
+      return controller_->lastWriter(), true;
+    case 'r':
+      return controller_->strongestReader(), true;
+    case 'b':
+      return controller_->bestHead(), true;
     case '+':
-    case '=': return zoomTokens(1 / 1.5), true;
-    case '-': return zoomTokens(1.5), true;
-    case '0': return zoomAll(), true;
-    default: return false;
+    case '=':
+      return zoomTokens(1 / 1.5), true;
+    case '-':
+      return zoomTokens(1.5), true;
+    case '0':
+      return zoomAll(), true;
+    default:
+      return false;
   }
 }
 
@@ -140,7 +166,9 @@ void MainWindow::cyclePanels(int step) {
   int now = -1;
   const QWidget* focus = focusWidget();
   for (int i = 0; i < stops.size(); ++i)
-    if (focus && (stops[i] == focus || stops[i]->isAncestorOf(focus) || stops[i]->parentWidget()->isAncestorOf(focus))) now = i;
+    if (focus &&
+        (stops[i] == focus || stops[i]->isAncestorOf(focus) || stops[i]->parentWidget()->isAncestorOf(focus)))
+      now = i;
   // The bar's chips share a parent with nothing else that is cycled.
   for (int tries = 1; tries <= stops.size(); ++tries) {
     QWidget* next = stops[((now + step * tries) % int(stops.size()) + int(stops.size())) % int(stops.size())];
@@ -152,9 +180,12 @@ void MainWindow::cyclePanels(int step) {
 }
 
 void MainWindow::mousePressEvent(QMouseEvent* event) {
-  if (event->button() == Qt::BackButton) selection_.back();
-  else if (event->button() == Qt::ForwardButton) selection_.forward();
-  else QWidget::mousePressEvent(event);
+  if (event->button() == Qt::BackButton)
+    selection_.back();
+  else if (event->button() == Qt::ForwardButton)
+    selection_.forward();
+  else
+    QWidget::mousePressEvent(event);
 }
 
 }  // namespace slotscope::app

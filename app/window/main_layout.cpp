@@ -30,8 +30,10 @@ void MainWindow::placePanels(bool) {
   panels_->splitDockWidget(panel("run"), panel("heads"), Qt::Vertical);
   for (const char* id : {"checkpoint", "jobs", "log"}) panels_->tabifyDockWidget(panel("run"), panel(id));
   panels_->addDockWidget(Qt::RightDockWidgetArea, panel("inspector"));
-  if (narrow_) panels_->tabifyDockWidget(panel("inspector"), panel("output"));
-  else panels_->splitDockWidget(panel("inspector"), panel("output"), Qt::Vertical);
+  if (narrow_)
+    panels_->tabifyDockWidget(panel("inspector"), panel("output"));
+  else
+    panels_->splitDockWidget(panel("inspector"), panel("output"), Qt::Vertical);
   panels_->addDockWidget(Qt::BottomDockWidgetArea, panel("prompt"));
   for (Dock* d : panels_->docks()) d->show();
   panel("run")->raise();
@@ -44,6 +46,8 @@ void MainWindow::placeViews(bool wide) {
     if (!d->id().endsWith(".1")) view_area_->remove(d);
   for (const ViewKind& kind : viewKinds())
     if (!view_area_->find(QString("view.%1.1").arg(kind.kind))) addView(kind.kind);
+  for (Dock* d : view_area_->docks())
+    if (d->property("pinned").toBool()) unpinView(d);
   const auto view = [this](const char* kind) { return view_area_->find(QString("view.%1.1").arg(kind)); };
   for (Dock* d : view_area_->docks()) {
     d->setFloating(false);
@@ -77,12 +81,16 @@ void MainWindow::sizeDocks(bool wide) {
   const int run = std::min(px(319), std::max(px(150), height - px(height < 640 ? 320 : 377)));
   const int output = px(wide ? 280 : height < 640 ? 142 : 182);
   panels_->resizeDocks({panel("run"), panel("inspector")}, {left, right}, Qt::Horizontal);
-  panels_->resizeDocks({panel("run"), panel("heads")}, {run, std::max(px(100), height - 6 - run)}, Qt::Vertical);
+  panels_->resizeDocks({panel("run"), panel("heads")}, {run, std::max(px(100), height - 6 - run)},
+                       Qt::Vertical);
   if (!narrow_)
-    panels_->resizeDocks({panel("inspector"), panel("output")}, {std::max(px(120), height - 6 - output), output}, Qt::Vertical);
+    panels_->resizeDocks({panel("inspector"), panel("output")},
+                         {std::max(px(120), height - 6 - output), output}, Qt::Vertical);
   panels_->resizeDocks({panel("prompt")}, {px(wide ? 124 : 158)}, Qt::Vertical);
   if (!wide) return;
-  const auto view = [this](const char* kind) -> QDockWidget* { return view_area_->find(QString("view.%1.1").arg(kind)); };
+  const auto view = [this](const char* kind) -> QDockWidget* {
+    return view_area_->find(QString("view.%1.1").arg(kind));
+  };
   const int inner = std::max(px(300), height - px(124) - 6);
   view_area_->resizeDocks({view("heatmap"), view("esl")}, {inner - 6 - px(440), px(440)}, Qt::Vertical);
   const int width = std::max(px(400), panels_->width() - left - right - 12);
@@ -133,7 +141,8 @@ QByteArray MainWindow::layoutState() const {
   QDataStream out(&state, QIODevice::WriteOnly);
   QStringList views;
   for (Dock* d : view_area_->docks()) views << d->id();
-  out << quint32(state_version) << wide_ << views << panels_->saveState(state_version) << view_area_->saveState(state_version);
+  out << quint32(state_version) << wide_ << views << panels_->saveState(state_version)
+      << view_area_->saveState(state_version);
   return state;
 }
 
@@ -156,7 +165,8 @@ bool MainWindow::restoreLayout(const QByteArray& state) {
     if (viewTitle(kind) == kind) continue;  // a kind of another version
     for (int tries = 0; tries < 20 && !view_area_->find(id); ++tries) addView(kind);
   }
-  const bool ok = panels_->restoreState(outer, state_version) & view_area_->restoreState(inner, state_version);
+  const bool ok =
+      panels_->restoreState(outer, state_version) & view_area_->restoreState(inner, state_version);
   wide_ = wide;
   adapting_ = false;
   panels_->refreshLater();
@@ -177,10 +187,13 @@ void MainWindow::fillLayouts() {
   auto* remove = new QMenu("Delete", layouts_menu_);
   layouts_menu_->addSeparator();
   for (const QString& name : names) {
-    layouts_menu_->addAction(name, this, [this, name] { restoreLayout(settings()->value("layouts/" + name).toByteArray()); });
+    layouts_menu_->addAction(
+        name, this, [this, name] { restoreLayout(settings()->value("layouts/" + name).toByteArray()); });
     rename->addAction(name, this, [this, name] {
       bool ok = false;
-      const QString to = QInputDialog::getText(this, "Rename layout", "Name", QLineEdit::Normal, name, &ok).trimmed().replace('/', '-');
+      const QString to = QInputDialog::getText(this, "Rename layout", "Name", QLineEdit::Normal, name, &ok)
+                             .trimmed()
+                             .replace('/', '-');
       if (!ok || to.isEmpty() || to == name) return;
       const auto s = settings();
       s->setValue("layouts/" + to, s->value("layouts/" + name));
@@ -199,7 +212,9 @@ void MainWindow::fillLayouts() {
 
 void MainWindow::saveLayoutAs() {
   bool ok = false;
-  const QString name = QInputDialog::getText(this, "Save layout", "Name", QLineEdit::Normal, {}, &ok).trimmed().replace('/', '-');
+  const QString name = QInputDialog::getText(this, "Save layout", "Name", QLineEdit::Normal, {}, &ok)
+                           .trimmed()
+                           .replace('/', '-');
   if (!ok || name.isEmpty()) return;
   settings()->setValue("layouts/" + name, layoutState());
   fillLayouts();

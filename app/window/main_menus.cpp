@@ -25,8 +25,11 @@ namespace slotscope::app {
 
 namespace {
 
-// A key that belongs to the focused control first is written in the menu but handled as an ordinary key press.
-QString withKey(const char* text, const char* key) { return QString("%1\t%2").arg(QString::fromUtf8(text), QString::fromUtf8(key)); }
+// A key that belongs to the focused control first is written in the menu but handled as an ordinary key
+// press.
+QString withKey(const char* text, const char* key) {
+  return QString("%1\t%2").arg(QString::fromUtf8(text), QString::fromUtf8(key));
+}
 
 }  // namespace
 
@@ -40,8 +43,10 @@ void MainWindow::buildMenus() {
   edit->addAction("Use brush as retrieval tokens", this, [this] { useBrushAsRoles(true); });
   edit->addAction("Use the trace's own roles", this, [this] { controller_->setRoleRanges({}, true); });
   edit->addAction(withKey("Clear brush, then zoom to everything", "Esc"), this, [this] {
-    if (selection_.brush()) selection_.setBrush(std::nullopt);
-    else zoomAll();
+    if (selection_.brush())
+      selection_.setBrush(std::nullopt);
+    else
+      zoomAll();
   });
 
   buildViewMenu(menus_->addMenu("&View"));
@@ -51,8 +56,10 @@ void MainWindow::buildMenus() {
     if (!controller_->running()) controller_->run(run_panel_->settings());
   });
   run->addAction("Cancel", QKeySequence("Ctrl+."), this, [this] {
-    if (controller_->running()) controller_->cancelRun();
-    else controller_->jobs()->cancelAll();
+    if (controller_->running())
+      controller_->cancelRun();
+    else
+      controller_->jobs()->cancelAll();
   });
   run->addSeparator();
   run->addAction("Password prompt with default settings", this, [this] { run_panel_->setSettings({}); });
@@ -75,22 +82,35 @@ void MainWindow::buildMenus() {
     auto* box = new QMessageBox(QMessageBox::NoIcon, "Keys", {}, QMessageBox::Close, this);
     box->setAttribute(Qt::WA_DeleteOnClose);
     box->setTextFormat(Qt::RichText);
-    static const char* rows[][2] = {
-        {"Left, Right", "token −1, +1 (Shift: 10, Ctrl: next of the same role)"}, {"Up, Down", "slot in the current order (Shift: 10)"},
-        {"[ ]", "head −1, +1"}, {"{ } or PgUp, PgDn", "layer −1, +1"}, {"Home, End", "first, last token"},
-        {"K, Q, A", "key, query, answer (K again: next key token)"}, {"W, R", "last writer of the slot, strongest reader of the token"},
-        {"B", "best head (again: next best)"}, {"+ − 0", "zoom tokens in, out, all"}, {"Esc", "clear the brush, then zoom to everything"},
-        {"Alt+Left, Alt+Right", "selection history"}, {"Ctrl+R, Ctrl+.", "run, cancel"}, {"F6, Shift+F6", "next, previous panel"},
-        {"F11", "current view fills the window"}, {"Shift+drag", "brush a range of tokens"}, {"Wheel", "zoom at the cursor (Ctrl: slots, Shift: pan)"}};
+    static const char* rows[][2] = {{"Left, Right", "token −1, +1 (Shift: 10, Ctrl: next of the same role)"},
+                                    {"Up, Down", "slot in the current order (Shift: 10)"},
+                                    {"[ ]", "head −1, +1"},
+                                    {"{ } or PgUp, PgDn", "layer −1, +1"},
+                                    {"Home, End", "first, last token"},
+                                    {"K, Q, A", "key, query, answer (K again: next key token)"},
+                                    {"W, R", "last writer of the slot, strongest reader of the token"},
+                                    {"B", "best head (again: next best)"},
+                                    {"+ − 0", "zoom tokens in, out, all"},
+                                    {"Esc", "clear the brush, then zoom to everything"},
+                                    {"Alt+Left, Alt+Right", "selection history"},
+                                    {"Ctrl+R, Ctrl+.", "run, cancel"},
+                                    {"F6, Shift+F6", "next, previous panel"},
+                                    {"F11", "current view fills the window"},
+                                    {"Shift+drag", "brush a range of tokens"},
+                                    {"Wheel", "zoom at the cursor (Ctrl: slots, Shift: pan)"}};
     QString text = "<table cellspacing=4>";
-    for (const auto& row : rows) text += QString("<tr><td><b>%1</b></td><td>%2</td></tr>").arg(QString::fromUtf8(row[0]), QString::fromUtf8(row[1]));
+    for (const auto& row : rows)
+      text += QString("<tr><td><b>%1</b></td><td>%2</td></tr>")
+                  .arg(QString::fromUtf8(row[0]), QString::fromUtf8(row[1]));
     box->setText(text + "</table>");
     box->open();
   });
   help->addAction("About Slotscope", this, [this] {
-    auto* box = new QMessageBox(QMessageBox::NoIcon, "About Slotscope",
-                                QString("Slotscope %1\nSee what the memory of a sequence model did.\n\nGPL-3.0-or-later").arg(version()),
-                                QMessageBox::Close, this);
+    auto* box = new QMessageBox(
+        QMessageBox::NoIcon, "About Slotscope",
+        QString("Slotscope %1\nSee what the memory of a sequence model did.\n\nGPL-3.0-or-later")
+            .arg(version()),
+        QMessageBox::Close, this);
     box->setAttribute(Qt::WA_DeleteOnClose);
     box->open();
   });
@@ -104,10 +124,10 @@ void MainWindow::buildFileMenu(QMenu* menu) {
     connect(dialog, &QFileDialog::fileSelected, this, &MainWindow::openPath);
     dialog->open();
   };
-  menu->addAction("Open checkpoint folder…", QKeySequence("Ctrl+O"), this,
-                  &MainWindow::askForCheckpoint);
+  menu->addAction("Open checkpoint folder…", QKeySequence("Ctrl+O"), this, &MainWindow::askForCheckpoint);
   menu->addAction("Open weights file…", this, [ask] {
-    ask("Open weights file", QFileDialog::ExistingFile, "Weights (*.safetensors *.safetensors.index.json);;All files (*)");
+    ask("Open weights file", QFileDialog::ExistingFile,
+        "Weights (*.safetensors *.safetensors.index.json);;All files (*)");
   });
   menu->addAction("Open trace…", QKeySequence("Ctrl+Shift+O"), this, [ask] {
     ask("Open trace", QFileDialog::ExistingFile, "Traces (*.h5 *.hdf5 *.h5.part);;All files (*)");
@@ -143,9 +163,8 @@ void MainWindow::buildViewMenu(QMenu* menu) {
   QMenu* add = menu->addMenu("New view");
   for (const ViewKind& kind : viewKinds())
     add->addAction(kind.title, this, [this, k = QString(kind.kind)] { addView(k); })->setToolTip(kind.tip);
-  menu->addAction("New view of this kind", QKeySequence("Ctrl+T"), this, [this] {
-    addView(currentView() ? currentView()->figureKind() : QString("heatmap"));
-  });
+  menu->addAction("New view of this kind", QKeySequence("Ctrl+T"), this,
+                  [this] { addView(currentView() ? currentView()->figureKind() : QString("heatmap")); });
   menu->addAction("Close view", QKeySequence("Ctrl+W"), this, [this] {
     if (current_dock_ && current_dock_->open()) current_dock_->close();
   });
@@ -173,7 +192,8 @@ void MainWindow::buildViewMenu(QMenu* menu) {
 
   QMenu* theme = menu->addMenu("Theme");
   auto* themes = new QActionGroup(this);
-  const std::pair<const char*, ThemeChoice> choices[] = {{"Light", ThemeChoice::light}, {"Dark", ThemeChoice::dark}, {"System", ThemeChoice::system}};
+  const std::pair<const char*, ThemeChoice> choices[] = {
+      {"Light", ThemeChoice::light}, {"Dark", ThemeChoice::dark}, {"System", ThemeChoice::system}};
   for (const auto& [name, choice] : choices) {
     QAction* action = theme->addAction(name, this, [this, c = choice] { setThemeChoice(c); });
     action->setCheckable(true);
@@ -183,8 +203,8 @@ void MainWindow::buildViewMenu(QMenu* menu) {
   QMenu* roles = menu->addMenu("Role colours");
   auto* role_group = new QActionGroup(this);
   for (const bool printed : {false, true}) {
-    QAction* action = roles->addAction(printed ? "As printed in the paper" : "Safe for colour-blind readers", this,
-                                       [this, printed] { setPrintRoles(printed); });
+    QAction* action = roles->addAction(printed ? "As printed in the paper" : "Safe for colour-blind readers",
+                                       this, [this, printed] { setPrintRoles(printed); });
     action->setCheckable(true);
     action->setChecked(printed == print_roles_);
     role_group->addAction(action);
@@ -215,7 +235,8 @@ void MainWindow::buildMoveMenu(QMenu* menu) {
   menu->addAction(withKey("Query token", "Q"), this, [this] { jumpToSpan("query"); });
   menu->addAction(withKey("Answer token", "A"), this, [this] { jumpToSpan("answer"); });
   menu->addAction(withKey("Last writer of the slot", "W"), this, [this] { controller_->lastWriter(); });
-  menu->addAction(withKey("Strongest reader of the token", "R"), this, [this] { controller_->strongestReader(); });
+  menu->addAction(withKey("Strongest reader of the token", "R"), this,
+                  [this] { controller_->strongestReader(); });
   menu->addSeparator();
   menu->addAction(withKey("Zoom in at the selection", "+"), this, [this] { zoomTokens(1 / 1.5); });
   menu->addAction(withKey("Zoom out", "−"), this, [this] { zoomTokens(1.5); });
@@ -235,8 +256,9 @@ void MainWindow::fillViewMenu(QMenu* menu) {
       continue;
     }
     const int at = number++;
-    QAction* action = menu->addAction(withKey(dock->windowTitle().toUtf8().constData(), QString("Ctrl+%1").arg(at).toUtf8().constData()),
-                                      this, [this, at] { goToView(at - 1); });
+    QAction* action = menu->addAction(
+        withKey(dock->windowTitle().toUtf8().constData(), QString("Ctrl+%1").arg(at).toUtf8().constData()),
+        this, [this, at] { goToView(at - 1); });
     action->setCheckable(true);
     action->setChecked(dock == current_dock_);
   }
@@ -247,16 +269,18 @@ void MainWindow::showAddMenu(const QPoint& global) {
   menu->setAttribute(Qt::WA_DeleteOnClose);
   menu->setToolTipsVisible(true);
   for (const ViewKind& kind : viewKinds())
-    menu->addAction(kind.title, this, [this, k = QString(kind.kind)] {
-      // One that was closed comes back before another is made.
-      for (Dock* d : view_area_->docks())
-        if (!d->open() && d->id().section('.', 1, 1) == k) {
-          d->show();
-          d->raise();
-          return;
-        }
-      addView(k);
-    })->setToolTip(kind.tip);
+    menu->addAction(kind.title, this,
+                    [this, k = QString(kind.kind)] {
+                      // One that was closed comes back before another is made.
+                      for (Dock* d : view_area_->docks())
+                        if (!d->open() && d->id().section('.', 1, 1) == k) {
+                          d->show();
+                          d->raise();
+                          return;
+                        }
+                      addView(k);
+                    })
+        ->setToolTip(kind.tip);
   menu->popup(global);
 }
 
@@ -277,7 +301,8 @@ void MainWindow::copyPicture() {
   views::ExportOptions options;
   const QSizeF size = view->figureSize();
   const double ratio = std::min(2.0, 16'000 / std::max(size.width(), size.height()));
-  QGuiApplication::clipboard()->setImage(views::renderFigure(views::figureOf(*view), options, (size * ratio).toSize()));
+  QGuiApplication::clipboard()->setImage(
+      views::renderFigure(views::figureOf(*view), options, (size * ratio).toSize()));
   note_->say("Copied " + view->figureKind() + " as a picture");
 }
 
@@ -285,10 +310,14 @@ void MainWindow::copyValue() {
   const auto& head = controller_->headData();
   if (!head) return;
   const views::Selection s = selection_.current();
-  QString text = QString("layer %1 head %2 slot %3 token %4").arg(s.layer).arg(s.head).arg(s.slot).arg(s.token);
+  QString text =
+      QString("layer %1 head %2 slot %3 token %4").arg(s.layer).arg(s.head).arg(s.slot).arg(s.token);
   const HeadRoutes& r = head->routes;
-  const auto row_at = r.token.empty() ? r.token.end() : std::lower_bound(r.token.begin(), r.token.end(), s.token);
-  const int64_t row = r.token.empty() ? s.token : row_at != r.token.end() && *row_at == s.token ? row_at - r.token.begin() : -1;
+  const auto row_at =
+      r.token.empty() ? r.token.end() : std::lower_bound(r.token.begin(), r.token.end(), s.token);
+  const int64_t row = r.token.empty()                                 ? s.token
+                      : row_at != r.token.end() && *row_at == s.token ? row_at - r.token.begin()
+                                                                      : -1;
   bool routed = false;
   for (int k = 0; row >= 0 && row < r.rows && k < r.top_k; ++k) {
     const size_t at = size_t(row) * size_t(r.top_k) + size_t(k);
@@ -298,8 +327,10 @@ void MainWindow::copyValue() {
     if (r.has_strength()) text += QString("\ts %1").arg(views::strength(r.strength[at], 6));
     if (r.has_decay()) text += QString("\ta %1").arg(views::signedNumber(r.decay(row, k), 6));
   }
-  if (row < 0) text += "\tnot captured";
-  else if (!routed) text += "\tnot routed";
+  if (row < 0)
+    text += "\tnot captured";
+  else if (!routed)
+    text += "\tnot routed";
   QGuiApplication::clipboard()->setText(text);
 }
 
@@ -315,7 +346,8 @@ void MainWindow::exportFigure() {
   for (const auto& view : panel_views_)
     if (view) offered.append({view->figureKind().left(1).toUpper() + view->figureKind().mid(1), view.data()});
   if (offered.isEmpty()) return;
-  auto* dialog = new views::FigureDialog(offered, currentView() ? currentView() : offered.front().second, this);
+  auto* dialog =
+      new views::FigureDialog(offered, currentView() ? currentView() : offered.front().second, this);
   dialog->setAttribute(Qt::WA_DeleteOnClose);
   const auto stored = settings();
   const QString folder = stored->value("figureFolder").toString();

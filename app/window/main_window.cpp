@@ -27,15 +27,9 @@
 #include "app/window/status_line.h"
 #include "app/window/style.h"
 #include "app/window/view_factory.h"
-#include "views/allocation_view.h"
-#include "views/esl_view.h"
 #include "views/format.h"
-#include "views/inspector_view.h"
 #include "views/output_view.h"
-#include "views/prompt_view.h"
 #include "views/theme.h"
-#include "views/heads_view.h"
-#include "views/heatmap_view.h"
 
 namespace slotscope::app {
 
@@ -47,17 +41,6 @@ namespace {
 bool systemIsDark() {
   static const bool dark = QApplication::palette().color(QPalette::Window).lightness() < 128;
   return dark;
-}
-
-// The panel's main choice, at the right of its title.
-template <class ChoosingView>
-void connectChoice(views::View* view, Dock* dock) {
-  auto* choosing = qobject_cast<ChoosingView*>(view);
-  if (!choosing) return;
-  const auto show = [dock](const QString& text) { dock->title()->setChoice(text + QStringLiteral(" ▾")); };
-  QObject::connect(choosing, &ChoosingView::choiceTextChanged, dock, show);
-  QObject::connect(dock->title(), &TitleBar::choiceClicked, choosing, [choosing](const QPoint& at) { choosing->choiceMenu()->popup(at); });
-  show(choosing->choiceText());
 }
 
 }  // namespace
@@ -104,14 +87,15 @@ MainWindow::MainWindow(QWidget* parent) : QWidget(parent) {
 
   connect(&selection_, &views::SelectionModel::brushChanged, this, &MainWindow::refreshBrush);
   const QByteArray saved = stored->value("layout").toByteArray();
-  if (const QByteArray geometry = stored->value("geometry").toByteArray(); geometry.isEmpty() || !restoreGeometry(geometry)) {
+  if (const QByteArray geometry = stored->value("geometry").toByteArray();
+      geometry.isEmpty() || !restoreGeometry(geometry)) {
     const QSize screen = this->screen() ? this->screen()->availableSize() : QSize(1280, 800);
-    resize(screen.width() >= 1422 ? QSize(screen * 0.9) : QSize(1280, 800).boundedTo(screen).expandedTo(minimumSize()));
+    resize(screen.width() >= 1422 ? QSize(screen * 0.9)
+                                  : QSize(1280, 800).boundedTo(screen).expandedTo(minimumSize()));
   }
   if (saved.isEmpty() || !restoreLayout(saved)) restoreDefaultLayout();
   loading_layout_ = saved;
   showRun(nullptr);
-  controller_->findDevices();
 }
 
 MainWindow::~MainWindow() {
@@ -184,144 +168,6 @@ void MainWindow::buildPanels() {
   qApp->installEventFilter(this);
 }
 
-QList<views::View*> MainWindow::allViews() const {
-  QList<views::View*> all;
-  for (const auto& view : panel_views_)
-    if (view) all.append(view);
-  for (Dock* dock : view_area_->docks())
-    if (auto* view = qobject_cast<views::View*>(dock->body())) all.append(view);
-  return all;
-}
-
-views::View* MainWindow::findView(const QString& kind) const {
-  for (views::View* view : allViews())
-    if (view->figureKind() == kind) return view;
-  return nullptr;
-}
-
-views::View* MainWindow::currentView() const {
-  if (current_dock_ && current_dock_->open()) return qobject_cast<views::View*>(current_dock_->body());
-  for (Dock* dock : view_area_->docks())
-    if (dock->open() && !dock->visibleRegion().isEmpty()) return qobject_cast<views::View*>(dock->body());
-  return nullptr;
-}
-
-void MainWindow::connectView(views::View* view, Dock* dock) {
-  connect(view, &views::View::statusText, this, [this, view](const QString& text) {
-    last_statused_ = view;
-    status_->setHover(text);
-  });
-  connect(view, &views::View::reductionText, this, [this, view](const QString& text) {
-    view->setProperty("reduction", text);
-    if (view == currentView()) status_->setReduction(text);
-  });
-  connect(view, &views::View::openViewRequested, this, [this](const QString& kind) {
-    if (views::View* known = findView(kind)) {
-      for (Dock* d : view_area_->docks())
-        if (d->body() == known) d->show(), d->raise(), current_dock_ = d;
-      known->setFocus();
-    } else {
-      addView(kind);
-    }
-  });
-  connect(view, &views::View::messageAction, this, [this] {
-    if (controller_->runData()) runOrCancel();
-    else askForCheckpoint();
-  });
-  connectChoice<views::PromptView>(view, dock);
-  connectChoice<views::InspectorView>(view, dock);
-  if (auto* allocation = qobject_cast<views::AllocationView*>(view)) {
-    connect(allocation, &views::AllocationView::allocationOptionsRequested, controller_.get(), &Controller::setAllocationOptions);
-    connect(allocation, &views::AllocationView::rolesRequested, this,
-            [this](views::AllocationView::Roles, std::optional<std::pair<qint64, qint64>> brush) {
-              if (brush) controller_->setRoleRanges({*brush}, false);
-              else controller_->setRoleRanges({}, true);
-            });
-  }
-  if (auto* esl = qobject_cast<views::EslView*>(view))
-    connect(esl, &views::EslView::eslOptionsRequested, controller_.get(), &Controller::setEslOptions);
-  connectChoice<views::HeadsView>(view, dock);
-  if (auto* heatmap = qobject_cast<views::HeatmapView*>(view)) connect(heatmap, &views::HeatmapView::figureRequested, this, &MainWindow::exportFigure);
-  dock->fill_menu = [this, view, dock](QMenu* menu) {
-    if (auto* map = qobject_cast<views::HeatmapView*>(view)) {
-      map->fillMenu(menu);
-      menu->addSeparator();
-    }
-    menu->addAction("Copy as picture", this, [this, dock] {
-      if (dock->kind() == Dock::Kind::view) current_dock_ = dock;
-      copyPicture();
-    });
-    menu->addAction("Copy data as CSV", this, [view] { QGuiApplication::clipboard()->setText(view->csv()); });
-    menu->addAction("Export figure…", this, &MainWindow::exportFigure);
-    menu->addSeparator();
-  };
-}
-
-Dock* MainWindow::addView(const QString& kind) {
-  int number = 1;
-  while (view_area_->find(QString("view.%1.%2").arg(kind).arg(number))) ++number;
-  // Identity "view.heatmap.1"; the name carries the number from the second on.
-  const QString title = number == 1 ? viewTitle(kind) : QString("%1 %2").arg(viewTitle(kind)).arg(number);
-  Dock* dock = view_area_->add(QString("view.%1.%2").arg(kind).arg(number), title);
-  views::View* view = makeView(kind, &selection_, controller_->drawWorker(), dock);
-  dock->setBody(view);
-  connectView(view, dock);
-  connect(dock, &QDockWidget::visibilityChanged, this, [this, dock](bool visible) {
-    if (visible && !adapting_) current_dock_ = dock;
-    showReduction();
-  });
-  Dock* beside = nullptr;
-  for (Dock* d : view_area_->docks())
-    if (d != dock && d->open() && !d->isFloating() && (!beside || d == current_dock_)) beside = d;
-  if (beside) view_area_->tabifyDockWidget(beside, dock);
-  else view_area_->addDockWidget(Qt::TopDockWidgetArea, dock);
-  dock->show();
-  if (!adapting_) QTimer::singleShot(0, dock, [dock] { dock->raise(); });
-  if (controller_->runData()) {
-    view->setRun(controller_->runData());
-    showRoles(view);
-    view->setHead(controller_->headData());
-  } else {
-    view->setMessage("Open a trace, or run a prompt.", "Open checkpoint folder…");
-  }
-  updateEmptyHint();
-  return dock;
-}
-
-void MainWindow::showReduction() {
-  const auto* view = currentView();
-  status_->setReduction(view ? view->property("reduction").toString() : QString());
-}
-
-void MainWindow::goToView(int index) {
-  QList<Dock*> open;
-  for (Dock* d : view_area_->docks())
-    if (d->open()) open.append(d);
-  if (index < 0 || index >= open.size()) return;
-  open[index]->raise();
-  current_dock_ = open[index];
-  if (open[index]->body()) open[index]->body()->setFocus(Qt::ShortcutFocusReason);
-}
-
-void MainWindow::showPanel(const QString& id) {
-  if (Dock* dock = panels_->find(id)) {
-    dock->show();
-    dock->raise();
-  }
-}
-
-void MainWindow::updateEmptyHint() {
-  bool any = false;
-  for (Dock* d : view_area_->docks()) any = any || d->open();
-  empty_hint_->setVisible(!any);
-  if (!any) {
-    empty_hint_->setGeometry(view_area_->rect());
-    empty_hint_->raise();
-  }
-}
-
-// ---------------------------------------------------------------- controller
-
 void MainWindow::connectController() {
   Controller* c = controller_.get();
   connect(c, &Controller::checkpointChanged, this, &MainWindow::checkpointOpened);
@@ -354,7 +200,8 @@ void MainWindow::connectController() {
     show_job();
     noteSettled();
   });
-  connect(run_panel_, &RunPanel::settingsChanged, this, [this] { controller_->estimate(run_panel_->settings()); });
+  connect(run_panel_, &RunPanel::settingsChanged, this,
+          [this] { controller_->estimate(run_panel_->settings()); });
   connect(run_panel_, &RunPanel::textChanged, c, &Controller::countTokens);
   connect(run_panel_, &RunPanel::flavourRequested, this, [this](const QString& flavour) {
     if (controller_->checkpoint()) controller_->openCheckpoint(controller_->checkpoint()->path, flavour);
@@ -375,15 +222,19 @@ void MainWindow::connectController() {
     std::vector<ListEntry> rows;
     const auto& open = controller_->checkpoint();
     if (open)
-      rows.push_back({open->name, open->info ? QString::fromStdString(open->info->family) + " · " + open->path : open->path, "", true,
-                      false, [this] { showPanel("panel.checkpoint"); }});
+      rows.push_back(
+          {open->name,
+           open->info ? QString::fromStdString(open->info->family) + " · " + open->path : open->path, "",
+           true, false, [this] { showPanel("panel.checkpoint"); }});
     rows.push_back({"Open checkpoint folder…", "Ctrl+O", "", false, false, [this] { askForCheckpoint(); }});
     if (const QString bundled = bundledCheckpoint(); !bundled.isEmpty() && (!open || open->path != bundled))
-      rows.push_back({QFileInfo(bundled).fileName(), "bundled", "", false, false, [this, bundled] { openPath(bundled); }});
+      rows.push_back({QFileInfo(bundled).fileName(), "bundled", "", false, false,
+                      [this, bundled] { openPath(bundled); }});
     for (const QString& line : settings()->value("recent").toStringList()) {
       const QString kind = line.section('|', 0, 0), path = line.section('|', 1);
       if (kind == "checkpoint" && (!open || open->path != path))
-        rows.push_back({QFileInfo(path).fileName(), path, "", false, false, [this, path] { openPath(path); }});
+        rows.push_back(
+            {QFileInfo(path).fileName(), path, "", false, false, [this, path] { openPath(path); }});
     }
     return rows;
   };
@@ -393,10 +244,12 @@ void MainWindow::connectController() {
       for (int i = 0; i < trace->trace->run_count(); ++i) {
         const auto& info = trace->trace->run(i);
         const bool shown = current && i == controller_->currentRun();
-        rows.push_back({QString::fromStdString(info.name), views::count(info.tokens) + " tokens", "", shown, false,
-                        [this, trace, i, current] {
-                          if (current) controller_->showRun(i);
-                          else controller_->showTrace(trace, i);
+        rows.push_back({QString::fromStdString(info.name), views::count(info.tokens) + " tokens", "", shown,
+                        false, [this, trace, i, current] {
+                          if (current)
+                            controller_->showRun(i);
+                          else
+                            controller_->showTrace(trace, i);
                         }});
       }
     };
@@ -422,11 +275,15 @@ void MainWindow::checkpointOpened() {
   head.why = open->why;
   head.has_tokenizer = open->tokenizer != nullptr;
   run_panel_->setModel(head);
+  // Devices are the engine's to know, and it is here now: looking at a trace alone never loads it.
+  if (!devices_known_) controller_->findDevices();
+  devices_known_ = true;
   checkpoint_panel_->setCheckpoint(open->checkpoint, open->info, open->why);
   bar_->setRunEnabled(open->info != nullptr, open->why);
   if (!open->info) showPanel("panel.checkpoint");
   refreshTitle();
-  if (auto* output = qobject_cast<views::OutputView*>(findView("output"))) output->setTokenNames(controller_->tokenNames());
+  if (auto* output = qobject_cast<views::OutputView*>(findView("output")))
+    output->setTokenNames(controller_->tokenNames());
   controller_->estimate(run_panel_->settings());
 }
 
@@ -437,40 +294,9 @@ void MainWindow::refreshTitle() {
   QString prompt;
   if (const auto& run = controller_->runData()) prompt = QString::fromStdString(run->info().name);
   bar_->setPromptName(prompt);
-  setWindowTitle(model.isEmpty() ? "Slotscope" : prompt.isEmpty() ? model + " – Slotscope" : model + " · " + prompt + " – Slotscope");
-}
-
-void MainWindow::showRun(std::shared_ptr<const views::RunData> run) {
-  bar_->setRun(run);
-  for (views::View* view : allViews()) {
-    const bool in_centre = !panel_views_.contains(view);
-    view->setMessage(run ? QString() : QStringLiteral("Open a trace, or run a prompt."),
-                     run || !in_centre ? QString() : QStringLiteral("Open checkpoint folder…"));
-    view->setRun(run);
-    showRoles(view);
-    if (auto* output = qobject_cast<views::OutputView*>(view)) output->setTokenNames(run ? controller_->tokenNames() : nullptr);
-  }
-  status_->setDevice(run ? run->device_text : QString());
-  if (!run) status_->setReduction({});
-  refreshTitle();
-}
-
-// Other roles than the trace's own are named in the allocation view.
-void MainWindow::showRoles(views::View* view) {
-  auto* allocation = qobject_cast<views::AllocationView*>(view);
-  const auto& run = controller_->runData();
-  if (!allocation || !run || controller_->roleName().isEmpty()) return;
-  std::vector<analysis::HeadAllocation> allocations;
-  for (const auto& head : run->summary.head_list) allocations.push_back(head.allocation);
-  allocation->setAllocations(std::move(allocations), run->info().roles, controller_->roleName());
-}
-
-void MainWindow::showHead(std::shared_ptr<const analysis::HeadData> head, const QString& message, const QString& button) {
-  bar_->setHead(head);
-  for (views::View* view : allViews()) {
-    view->setHead(head);
-    view->setMessage(message, button);
-  }
+  setWindowTitle(model.isEmpty()    ? "Slotscope"
+                 : prompt.isEmpty() ? model + " – Slotscope"
+                                    : model + " · " + prompt + " – Slotscope");
 }
 
 void MainWindow::askForCheckpoint() {
@@ -482,8 +308,10 @@ void MainWindow::askForCheckpoint() {
 }
 
 void MainWindow::runOrCancel() {
-  if (controller_->running()) controller_->cancelRun();
-  else controller_->run(run_panel_->settings());
+  if (controller_->running())
+    controller_->cancelRun();
+  else
+    controller_->run(run_panel_->settings());
 }
 
 void MainWindow::openPath(const QString& path) { controller_->openPath(path); }
@@ -491,7 +319,8 @@ void MainWindow::openPath(const QString& path) { controller_->openPath(path); }
 void MainWindow::openBundled() {
   const QString folder = bundledCheckpoint();
   if (folder.isEmpty()) {
-    Problem p = warning("The bundled checkpoint was not found. Set SLOTSCOPE_RESOURCES to the program's resources folder.");
+    Problem p = warning(
+        "The bundled checkpoint was not found. Set SLOTSCOPE_RESOURCES to the program's resources folder.");
     banners_->add(p);
     return;
   }
@@ -522,7 +351,11 @@ void MainWindow::refreshBrush() {
   const auto brush = selection_.brush();
   if (!brush) return status_->setBrush({});
   const qint64 n = brush->second - brush->first;
-  status_->setBrush(QString("brush %1–%2, %3 token%4").arg(brush->first).arg(brush->second - 1).arg(n).arg(n == 1 ? "" : "s"));
+  status_->setBrush(QString("brush %1–%2, %3 token%4")
+                        .arg(brush->first)
+                        .arg(brush->second - 1)
+                        .arg(n)
+                        .arg(n == 1 ? "" : "s"));
 }
 
 void MainWindow::useBrushAsRoles(bool retrieval) {
@@ -534,10 +367,9 @@ void MainWindow::useBrushAsRoles(bool retrieval) {
   if (retrieval) controller_->setRoleRanges({*brush}, false);
 }
 
-// ---------------------------------------------------------------- look
-
 void MainWindow::applyTheme() {
-  const bool dark = theme_choice_ == ThemeChoice::dark || (theme_choice_ == ThemeChoice::system && systemIsDark());
+  const bool dark =
+      theme_choice_ == ThemeChoice::dark || (theme_choice_ == ThemeChoice::system && systemIsDark());
   Theme theme = dark ? Theme::darkTheme() : Theme::light();
   if (volatileSettings()) theme.setFamilies("DejaVu Sans", "DejaVu Sans Mono");
   theme.setBase(12 * text_scale_);
@@ -575,16 +407,19 @@ void MainWindow::setPrintRoles(bool on) {
   print_roles_ = on;
   settings()->setValue("printRoles", on);
   applyTheme();
-  if (on) banners_->add(warning("Role colours are as printed in the paper. They are not safe for colour-blind readers.", "print-roles"));
-  else banners_->removeKey("print-roles");
+  if (on)
+    banners_->add(
+        warning("Role colours are as printed in the paper. They are not safe for colour-blind readers.",
+                "print-roles"));
+  else
+    banners_->removeKey("print-roles");
 }
-
-// ---------------------------------------------------------------- events
 
 void MainWindow::closeEvent(QCloseEvent* event) {
   if (controller_->hasUnsavedWork() && !volatileSettings()) {
     // The one question asked: what took more than a minute to make would be lost.
-    QMessageBox box(QMessageBox::Question, "Slotscope", "A trace that took more than a minute is not saved.", QMessageBox::NoButton, this);
+    QMessageBox box(QMessageBox::Question, "Slotscope", "A trace that took more than a minute is not saved.",
+                    QMessageBox::NoButton, this);
     auto* save = box.addButton("Save trace as…", QMessageBox::AcceptRole);
     auto* drop = box.addButton("Close without saving", QMessageBox::DestructiveRole);
     box.addButton("Stay", QMessageBox::RejectRole);
@@ -629,7 +464,10 @@ void MainWindow::dropEvent(QDropEvent* event) {
   if (paths.isEmpty()) {
     const auto urls = event->mimeData()->urls();
     if (!urls.isEmpty())
-      banners_->add(warning(QString("%1 is neither a checkpoint folder, a .safetensors file nor a trace (.h5).").arg(urls.front().fileName()), "drop"));
+      banners_->add(
+          warning(QString("%1 is neither a checkpoint folder, a .safetensors file nor a trace (.h5).")
+                      .arg(urls.front().fileName()),
+                  "drop"));
     return;
   }
   // Opened after the drop has returned, so that the other program is free at once.
@@ -668,7 +506,9 @@ bool MainWindow::eventFilter(QObject* object, QEvent* event) {
   }
   // Keys nobody wanted in a dock that floats end there: they belong to the selection all the same.
   if (event->type() == QEvent::KeyPress)
-    if (auto* dock = qobject_cast<Dock*>(object); dock && dock->isFloating() && handleKey(static_cast<QKeyEvent*>(event))) return true;
+    if (auto* dock = qobject_cast<Dock*>(object);
+        dock && dock->isFloating() && handleKey(static_cast<QKeyEvent*>(event)))
+      return true;
   return QWidget::eventFilter(object, event);
 }
 

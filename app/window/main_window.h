@@ -1,4 +1,5 @@
-// The main window: menus, selection bar, docked panels and views, status line (design: sections 2, 3, 11, 13, 14).
+// The main window: menus, selection bar, docked panels and views, status line (design: sections 2, 3, 11, 13,
+// 14).
 #pragma once
 
 #include <QPointer>
@@ -18,6 +19,7 @@ class CheckpointPanel;
 class Dock;
 class DockHost;
 class JobsPanel;
+class PinnedSelection;
 class LogPanel;
 class QuietNote;
 class RunPanel;
@@ -57,6 +59,9 @@ class MainWindow : public QWidget {
   void restoreDefaultLayout();
   // Adds a view as a tab beside the current one and shows it.
   Dock* addView(const QString& kind);
+  // Freezes the view's layer and head; another view of the same kind takes its place in the dock.
+  void pinView(Dock* dock, int layer, int head);
+  void unpinView(Dock* dock);
   void goToView(int index);
   void showPanel(const QString& id);
   QByteArray layoutState() const;
@@ -65,7 +70,7 @@ class MainWindow : public QWidget {
   bool defaultLayoutIsWide() const;
 
  Q_SIGNALS:
-  void settled();   // nothing runs, nothing waits
+  void settled();  // nothing runs, nothing waits
 
  protected:
   void closeEvent(QCloseEvent*) override;
@@ -106,8 +111,11 @@ class MainWindow : public QWidget {
   void saveLayoutAs();
   void remember(const QString& path, const QString& kind);
   void showRun(std::shared_ptr<const views::RunData> run);
-  void showHead(std::shared_ptr<const analysis::HeadData> head, const QString& message, const QString& button);
+  void showHead(std::shared_ptr<const analysis::HeadData> head, const QString& message,
+                const QString& button);
   void showRoles(views::View* view);
+  void fillPinned(views::View* view);
+  void replaceView(Dock* dock, views::SelectionModel* selection);
   void checkpointOpened();
   void refreshTitle();
   void refreshBrush();
@@ -141,7 +149,8 @@ class MainWindow : public QWidget {
   QPointer<Dock> current_dock_;
   ThemeChoice theme_choice_ = ThemeChoice::system;
   double text_scale_ = 1;
-  bool print_roles_ = false, wide_ = false, narrow_ = false, adapting_ = false, placed_ = false, settle_pending_ = false;
+  bool print_roles_ = false, wide_ = false, narrow_ = false, adapting_ = false, placed_ = false,
+       settle_pending_ = false, devices_known_ = false;
   QByteArray before_full_;
   QByteArray loading_layout_;
   QPointer<views::View> last_statused_;

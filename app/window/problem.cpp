@@ -9,7 +9,8 @@ namespace slotscope::app {
 Problem problemFrom(const std::exception& error, const QString& doing) {
   Problem problem;
   if (dynamic_cast<const std::bad_alloc*>(&error)) {
-    problem.summary = doing + ": not enough memory. Close other programs, or use a shorter prompt or fewer fields.";
+    problem.summary =
+        doing + ": not enough memory. Close other programs, or use a shorter prompt or fewer fields.";
     problem.details = problem.summary;
     return problem;
   }
@@ -17,7 +18,8 @@ Problem problemFrom(const std::exception& error, const QString& doing) {
   problem.details = doing.isEmpty() ? QString() : doing + "\n\n";
   if (const auto* known = dynamic_cast<const Error*>(&error)) {
     const auto line = [&](const char* name, const std::string& value) {
-      if (!value.empty()) problem.details += QString("%1: %2\n").arg(QString::fromLatin1(name), QString::fromStdString(value));
+      if (!value.empty())
+        problem.details += QString("%1: %2\n").arg(QString::fromLatin1(name), QString::fromStdString(value));
     };
     line("File", known->parts().file);
     line("Item", known->parts().item);

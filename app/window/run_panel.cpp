@@ -35,10 +35,13 @@ struct CapturePreset {
 constexpr CapturePreset capture_presets[] = {
     {"routes + reads", "route,log_decay,write_strength,read_weight,margin,ties,top_ids,top_logprob",
      "Routes, log decay and write strength of every token; the read softmax at the query and the answer"},
-    {"routes only", "route,log_decay,write_strength,top_ids,top_logprob", "Routes, log decay and write strength of every token"},
-    {"routes + reads + state", "route,log_decay,write_strength,read_weight,margin,ties,top_ids,top_logprob,state_k,state_v",
+    {"routes only", "route,log_decay,write_strength,top_ids,top_logprob",
+     "Routes, log decay and write strength of every token"},
+    {"routes + reads + state",
+     "route,log_decay,write_strength,read_weight,margin,ties,top_ids,top_logprob,state_k,state_v",
      "As routes + reads, and what the slots hold at the end"},
-    {"routes + reads + hidden", "route,log_decay,write_strength,read_weight,margin,ties,top_ids,top_logprob,hidden",
+    {"routes + reads + hidden",
+     "route,log_decay,write_strength,read_weight,margin,ties,top_ids,top_logprob,hidden",
      "As routes + reads, and the residual stream after every block (large)"},
     {"counters only", "esl,selected,ties", "Effective sequence lengths and selection counts; no heatmap"},
     {"fields…", "", "Names or patterns of fields, as in slotscope-cli run --capture"},
@@ -55,10 +58,14 @@ QString sizeLine(const engine::ModelInfo& info, const QString& dtype) {
     }
   QString text = QString("%1 layer%2").arg(info.layers.size()).arg(info.layers.size() == 1 ? "" : "s");
   if (first) {
-    text += QString(" × %1 heads × %2 slots, top-%3").arg(first->route_heads).arg(first->slots).arg(first->top_k);
-    if (routed < int(info.layers.size())) text += QString("; %1 without routes").arg(int(info.layers.size()) - routed);
+    text +=
+        QString(" × %1 heads × %2 slots, top-%3").arg(first->route_heads).arg(first->slots).arg(first->top_k);
+    if (routed < int(info.layers.size()))
+      text += QString("; %1 without routes").arg(int(info.layers.size()) - routed);
   } else if (!info.layers.empty()) {
-    text += QString(" × %1 heads, %2").arg(info.layers[0].heads).arg(QString::fromStdString(info.layers[0].mixer));
+    text += QString(" × %1 heads, %2")
+                .arg(info.layers[0].heads)
+                .arg(QString::fromStdString(info.layers[0].mixer));
   }
   const double p = double(info.parameters);
   const QString parameters = p >= 1e9   ? QString::number(p / 1e9, 'f', 2) + " G"
@@ -258,9 +265,10 @@ QWidget* RunPanel::buildForms() {
   column->addWidget(fields_);
 
   auto* quiet = new QuietWheel(this);
-  for (QWidget* w : {static_cast<QWidget*>(task_), static_cast<QWidget*>(length_), static_cast<QWidget*>(depth_),
-                     static_cast<QWidget*>(seed_), static_cast<QWidget*>(haystack_), static_cast<QWidget*>(generate_),
-                     static_cast<QWidget*>(device_), static_cast<QWidget*>(capture_)}) {
+  for (QWidget* w :
+       {static_cast<QWidget*>(task_), static_cast<QWidget*>(length_), static_cast<QWidget*>(depth_),
+        static_cast<QWidget*>(seed_), static_cast<QWidget*>(haystack_), static_cast<QWidget*>(generate_),
+        static_cast<QWidget*>(device_), static_cast<QWidget*>(capture_)}) {
     w->installEventFilter(quiet);
     w->setFocusPolicy(Qt::StrongFocus);
   }
@@ -309,9 +317,10 @@ void RunPanel::restyle() {
     label->setFixedWidth(std::max(label_width, QFontMetrics(t.label()).horizontalAdvance("Haystack") + 2));
   }
   const int height = int(std::lround(26 * t.base / 12));
-  for (QWidget* w : {static_cast<QWidget*>(task_), static_cast<QWidget*>(length_), static_cast<QWidget*>(depth_),
-                     static_cast<QWidget*>(seed_), static_cast<QWidget*>(haystack_), static_cast<QWidget*>(generate_),
-                     static_cast<QWidget*>(device_), static_cast<QWidget*>(capture_), static_cast<QWidget*>(fields_)})
+  for (QWidget* w :
+       {static_cast<QWidget*>(task_), static_cast<QWidget*>(length_), static_cast<QWidget*>(depth_),
+        static_cast<QWidget*>(seed_), static_cast<QWidget*>(haystack_), static_cast<QWidget*>(generate_),
+        static_cast<QWidget*>(device_), static_cast<QWidget*>(capture_), static_cast<QWidget*>(fields_)})
     w->setFixedHeight(height);
   setModel(model_);
 }
@@ -335,8 +344,10 @@ void RunPanel::setModel(const ModelHead& model) {
     const bool guessed = model.info->flavour_matters;
     flavour_->setIcon(guessed ? icon("warning", t.warn) : QIcon());
     flavour_->setStyleSheet(guessed ? QString("color: %1;").arg(t.warn.name()) : QString());
-    flavour_->setToolTip(QString::fromStdString(model.info->flavour_reason) +
-                         (guessed ? "\nThis is a guess, and the other flavour would give other numbers. Click to choose." : "\nClick to choose another."));
+    flavour_->setToolTip(
+        QString::fromStdString(model.info->flavour_reason) +
+        (guessed ? "\nThis is a guess, and the other flavour would give other numbers. Click to choose."
+                 : "\nClick to choose another."));
   }
 }
 
@@ -346,7 +357,8 @@ void RunPanel::chooseFlavour() {
   const QString now = model_.info ? QString::fromStdString(model_.info->flavour) : QString();
   menu->addAction("Detect", this, [this] { Q_EMIT flavourRequested({}); });
   for (const char* name : {"fla", "goombalab"}) {
-    QAction* action = menu->addAction(QString("%1 flavour").arg(name), this, [this, name] { Q_EMIT flavourRequested(name); });
+    QAction* action = menu->addAction(QString("%1 flavour").arg(name), this,
+                                      [this, name] { Q_EMIT flavourRequested(name); });
     action->setCheckable(true);
     action->setChecked(now == name);
   }
@@ -368,14 +380,16 @@ void RunPanel::setDevices(const std::vector<engine::DeviceInfo>& devices, const 
       add(d, "CPU", "float64");
     } else {
       has_cuda = true;
-      for (const char* dtype : {"float32", "bfloat16", "float64"}) add(d, QString::fromStdString(d.name).toUpper(), dtype);
+      for (const char* dtype : {"float32", "bfloat16", "float64"})
+        add(d, QString::fromStdString(d.name).toUpper(), dtype);
     }
   }
   if (!has_cuda) {
     // Shown, disabled, with its reason: no riddle why there is no GPU to choose.
     device_->addItem("CUDA: not available");
     const int at = device_->count() - 1;
-    device_->setItemData(at, why_no_cuda.isEmpty() ? "Looking for devices" : why_no_cuda, Qt::ToolTipRole);
+    device_->setItemData(at, why_no_cuda.isEmpty() ? "Looked for when a checkpoint is opened" : why_no_cuda,
+                         Qt::ToolTipRole);
     if (auto* items = qobject_cast<QStandardItemModel*>(device_->model())) items->item(at)->setEnabled(false);
   }
   device_->setCurrentIndex(std::max(0, device_->findText(kept)));
@@ -384,7 +398,8 @@ void RunPanel::setDevices(const std::vector<engine::DeviceInfo>& devices, const 
 void RunPanel::setEstimate(const QString& text, bool fits) {
   estimate_->setText(text);
   estimate_->setProperty("ui", fits ? "text2" : "error");
-  estimate_->setStyleSheet(QString("color: %1;").arg((fits ? Theme::current().text2 : Theme::current().error).name()));
+  estimate_->setStyleSheet(
+      QString("color: %1;").arg((fits ? Theme::current().text2 : Theme::current().error).name()));
 }
 
 QString RunPanel::estimateText() const { return estimate_->text(); }
@@ -432,13 +447,15 @@ RunSettings RunPanel::settings() const {
   s.generate = s.mode == RunSettings::Mode::task ? -1 : generate_->value();
   const QStringList device = device_->currentData().toStringList();
   if (device.size() == 2) s.device = device[0], s.dtype = device[1];
-  s.capture = capture_->currentIndex() == custom_capture ? fields_->text() : capture_->currentData().toString();
+  s.capture =
+      capture_->currentIndex() == custom_capture ? fields_->text() : capture_->currentData().toString();
   return s;
 }
 
 void RunPanel::setSettings(const RunSettings& s) {
   {
-    const QSignalBlocker a(mode_), b(text_), c(ids_), d(length_), e(depth_), f(seed_), g(haystack_), h(device_), i(capture_);
+    const QSignalBlocker a(mode_), b(text_), c(ids_), d(length_), e(depth_), f(seed_), g(haystack_),
+        h(device_), i(capture_);
     mode_->button(int(s.mode))->setChecked(true);
     if (s.text != text_->toPlainText()) text_->setPlainText(s.text);
     if (s.ids != ids_->toPlainText()) ids_->setPlainText(s.ids);

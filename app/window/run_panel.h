@@ -22,7 +22,7 @@ namespace slotscope::app {
 
 // What is known of the opened checkpoint, for the head of the panel.
 struct ModelHead {
-  QString name;                    // "raven-passkey"
+  QString name;  // "raven-passkey"
   QString folder;
   std::shared_ptr<const engine::ModelInfo> info;  // null: cannot be run, `why` says why
   QString why;
@@ -38,7 +38,7 @@ class RunPanel : public QWidget {
   void setDevices(const std::vector<engine::DeviceInfo>& devices, const QString& why_no_cuda);
   // "about 6 MB, 4 s"; fits = false: error colour.
   void setEstimate(const QString& text, bool fits = true);
-  void setTokenCount(qint64 count);      // of the text editor; < 0: unknown
+  void setTokenCount(qint64 count);  // of the text editor; < 0: unknown
   RunSettings settings() const;
   void setSettings(const RunSettings& settings);
   QString estimateText() const;
@@ -46,7 +46,7 @@ class RunPanel : public QWidget {
   void restyle();
 
  Q_SIGNALS:
-  void settingsChanged();                 // anything that changes the estimate
+  void settingsChanged();  // anything that changes the estimate
   void textChanged(const QString& text);
   void flavourRequested(const QString& flavour);  // "", fla, goombalab
   void problem(const QString& text);

@@ -32,9 +32,15 @@ std::string normalisedIds(const QString& text) {
 cli::RunSettings commandLineSettings(const RunSettings& s, const OpenCheckpoint& checkpoint) {
   cli::RunSettings c;
   switch (s.mode) {
-    case RunSettings::Mode::text: c.text = s.text.toStdString(); break;
-    case RunSettings::Mode::ids: c.ids = normalisedIds(s.ids); break;
-    case RunSettings::Mode::task: c.task = "passkey"; break;
+    case RunSettings::Mode::text:
+      c.text = s.text.toStdString();
+      break;
+    case RunSettings::Mode::ids:
+      c.ids = normalisedIds(s.ids);
+      break;
+    case RunSettings::Mode::task:
+      c.task = "passkey";
+      break;
   }
   c.length = s.length;
   if (s.depth >= 0) c.depth = s.depth;
@@ -49,7 +55,8 @@ cli::RunSettings commandLineSettings(const RunSettings& s, const OpenCheckpoint&
 }
 
 bool sameOptions(const engine::LoadOptions& a, const engine::LoadOptions& b) {
-  return a.device == b.device && a.dtype == b.dtype && a.router_dtype == b.router_dtype && a.flavour == b.flavour && a.tf32 == b.tf32;
+  return a.device == b.device && a.dtype == b.dtype && a.router_dtype == b.router_dtype &&
+         a.flavour == b.flavour && a.tf32 == b.tf32;
 }
 
 void runInto(const RunTask& task, RunResult& result) {
@@ -59,7 +66,9 @@ void runInto(const RunTask& task, RunResult& result) {
   const cli::RunSettings settings = commandLineSettings(task.settings, checkpoint);
   cli::check_settings(settings);
   if (!checkpoint.tokenizer && task.settings.mode != RunSettings::Mode::ids)
-    throw Error({.file = checkpoint.path.toStdString(), .item = "tokenizer", .found = checkpoint.tokenizer_why.toStdString(),
+    throw Error({.file = checkpoint.path.toStdString(),
+                 .item = "tokenizer",
+                 .found = checkpoint.tokenizer_why.toStdString(),
                  .advice = "Give token ids instead."});
   const auto prompts = cli::make_prompts(settings, checkpoint.tokenizer.get(), checkpoint.info->vocab_rows);
   const auto options = cli::run_options(settings, *checkpoint.info, prompts, result.notes);
@@ -113,7 +122,8 @@ RunResult RunTask::operator()() const {
   return result;
 }
 
-CostEstimate estimateRough(const RunSettings& settings, const engine::ModelInfo& info, qint64 tokens, double seconds_per_token) {
+CostEstimate estimateRough(const RunSettings& settings, const engine::ModelInfo& info, qint64 tokens,
+                           double seconds_per_token) {
   double per_token = 0, fixed = 0;
   std::vector<std::string> fields;
   try {
@@ -122,7 +132,9 @@ CostEstimate estimateRough(const RunSettings& settings, const engine::ModelInfo&
     return {QString::fromUtf8(e.what()), false};
   }
   const double element = settings.dtype == "float64" ? 8 : 4;
-  const auto has = [&](const char* name) { return std::find(fields.begin(), fields.end(), name) != fields.end(); };
+  const auto has = [&](const char* name) {
+    return std::find(fields.begin(), fields.end(), name) != fields.end();
+  };
   for (const auto& layer : info.layers) {
     const double k = double(layer.top_k), h = double(layer.route_heads);
     if (layer.route_kind == "sparse") {
@@ -141,14 +153,17 @@ CostEstimate estimateRough(const RunSettings& settings, const engine::ModelInfo&
   if (has("logits")) per_token += double(info.vocab_rows) * element;
   CostEstimate cost;
   cost.text = "about " + views::bytes(qint64(per_token * double(tokens) + fixed));
-  if (seconds_per_token * double(tokens) >= 0.05) cost.text += ", " + views::seconds(seconds_per_token * double(tokens));
+  if (seconds_per_token * double(tokens) >= 0.05)
+    cost.text += ", " + views::seconds(seconds_per_token * double(tokens));
   return cost;
 }
 
-std::optional<CostEstimate> estimateLoaded(const RunSettings& settings, const OpenCheckpoint& checkpoint, const EngineState& state) {
+std::optional<CostEstimate> estimateLoaded(const RunSettings& settings, const OpenCheckpoint& checkpoint,
+                                           const EngineState& state) {
   try {
     const cli::RunSettings c = commandLineSettings(settings, checkpoint);
-    if (!state.model || state.checkpoint != checkpoint.checkpoint || !sameOptions(state.options, cli::load_options(c)))
+    if (!state.model || state.checkpoint != checkpoint.checkpoint ||
+        !sameOptions(state.options, cli::load_options(c)))
       return std::nullopt;
     // Sizes depend on how many tokens there are, not on which.
     std::vector<formats::Prompt> prompts;
@@ -159,14 +174,18 @@ std::optional<CostEstimate> estimateLoaded(const RunSettings& settings, const Op
       p.answer_ids.assign(8, 0);
       prompts.push_back(std::move(p));
     } else {
-      if (settings.mode == RunSettings::Mode::text && (settings.text.isEmpty() || !checkpoint.tokenizer)) return std::nullopt;
+      if (settings.mode == RunSettings::Mode::text && (settings.text.isEmpty() || !checkpoint.tokenizer))
+        return std::nullopt;
       prompts = cli::make_prompts(c, checkpoint.tokenizer.get(), checkpoint.info->vocab_rows);
     }
     std::vector<std::string> notes;
     const auto options = cli::run_options(c, *checkpoint.info, prompts, notes);
     const engine::Estimate e = state.model->estimate(prompts, options);
     if (!e.fits)
-      return CostEstimate{QString("needs %1, %2 free: %3").arg(views::bytes(e.memory_bytes), views::bytes(e.available_bytes), QString::fromStdString(e.advice)), false};
+      return CostEstimate{QString("needs %1, %2 free: %3")
+                              .arg(views::bytes(e.memory_bytes), views::bytes(e.available_bytes),
+                                   QString::fromStdString(e.advice)),
+                          false};
     CostEstimate cost{"about " + views::bytes(e.file_bytes), true};
     if (e.seconds >= 0.05) cost.text += ", " + views::seconds(e.seconds);
     return cost;

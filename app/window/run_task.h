@@ -46,6 +46,7 @@ struct CostEstimate {
 // From the loaded model when it is the one asked for (engine worker only).
 std::optional<CostEstimate> estimateLoaded(const RunSettings&, const OpenCheckpoint&, const EngineState&);
 // From shapes alone: what the routes of this many tokens take.
-CostEstimate estimateRough(const RunSettings&, const engine::ModelInfo&, qint64 tokens, double seconds_per_token);
+CostEstimate estimateRough(const RunSettings&, const engine::ModelInfo&, qint64 tokens,
+                           double seconds_per_token);
 
 }  // namespace slotscope::app

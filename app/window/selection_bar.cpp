@@ -46,7 +46,8 @@ QPushButton* barButton(const QString& text, int width, const char* ui, QWidget* 
 
 }  // namespace
 
-SelectionBar::SelectionBar(views::SelectionModel* selection, QWidget* parent) : QFrame(parent), selection_(selection) {
+SelectionBar::SelectionBar(views::SelectionModel* selection, QWidget* parent)
+    : QFrame(parent), selection_(selection) {
   setProperty("ui", "selection-bar");
   auto* row = new QHBoxLayout(this);
   row->setContentsMargins(7, 0, 8, 0);
@@ -91,8 +92,10 @@ SelectionBar::SelectionBar(views::SelectionModel* selection, QWidget* parent) : 
   connect(forward, &QToolButton::clicked, selection_, &views::SelectionModel::forward);
   connect(figure, &QPushButton::clicked, this, &SelectionBar::figureClicked);
   connect(run, &QPushButton::clicked, this, [this] {
-    if (running_) Q_EMIT cancelClicked();
-    else Q_EMIT runClicked();
+    if (running_)
+      Q_EMIT cancelClicked();
+    else
+      Q_EMIT runClicked();
   });
   connect(layer, &StepChip::stepRequested, this,
           [this](int n) { selection_->request({.layer = selection_->current().layer + n}); });
@@ -133,7 +136,9 @@ void SelectionBar::restyle() {
 void SelectionBar::fitButtons() {
   const double scale = Theme::current().base / 12;
   const auto px = [&](double v) { return int(std::lround(v * scale)); };
-  const auto needed = [&](QPushButton* b, bool words) { return words ? px(b->property("designWidth").toInt()) : px(34); };
+  const auto needed = [&](QPushButton* b, bool words) {
+    return words ? px(b->property("designWidth").toInt()) : px(34);
+  };
   int chips = px(846);
   for (const int words : {3, 1, 0}) {  // all; Figure alone; none
     QPushButton* quiet[] = {figure, compare, search};
@@ -204,8 +209,10 @@ void SelectionBar::refresh() {
   const trace::LayerSpec* spec = nullptr;
   if (size_t(s.layer) < info.layers.size()) spec = &info.layers[size_t(s.layer)];
   const bool routed = spec && spec->slots > 0 && spec->route_kind != "none";
-  const QString why = spec ? QString("Layer %1 is %2: it has no routes").arg(s.layer).arg(QString::fromStdString(spec->family))
-                           : nothing;
+  const QString why =
+      spec
+          ? QString("Layer %1 is %2: it has no routes").arg(s.layer).arg(QString::fromStdString(spec->family))
+          : nothing;
   head->setCount(spec ? std::max<qint64>(spec->route_heads, 0) : 0);
   head->setValue(s.head, {}, spec && spec->route_heads > 0, why);
   slot->setCount(routed ? spec->slots : 0);
@@ -214,9 +221,7 @@ void SelectionBar::refresh() {
   token->setValue(s.token, quotedToken(info, s.token), info.tokens > 0, "This trace holds no token");
 }
 
-void SelectionBar::stepSlot(int steps) {
-  selection_->request({.slot = selection_->current().slot + steps});
-}
+void SelectionBar::stepSlot(int steps) { selection_->request({.slot = selection_->current().slot + steps}); }
 
 void SelectionBar::entered(StepChip* chip, const QString& text) {
   bool is_number = false;

@@ -1,4 +1,5 @@
-// The bar under the menu: history, what is open, the one selection, and what can be done with it (design: section 3).
+// The bar under the menu: history, what is open, the one selection, and what can be done with it (design:
+// section 3).
 #pragma once
 
 #include <QFrame>
@@ -18,9 +19,10 @@ class SelectionBar : public QFrame {
   void setHead(std::shared_ptr<const analysis::HeadData> head);
   void setModelName(const QString& name);
   void setPromptName(const QString& name);
-  void setRunning(bool running);      // Run becomes Cancel
+  void setRunning(bool running);  // Run becomes Cancel
   void setRunEnabled(bool enabled, const QString& why);
-  // Goes to the next (or, backwards, previous) token whose text begins there with `text`; false when there is none.
+  // Goes to the next (or, backwards, previous) token whose text begins there with `text`; false when there is
+  // none.
   bool jumpToText(const QString& text);
   void restyle();
 

@@ -40,8 +40,10 @@ class JobDelegate : public QStyledItemDelegate {
       p->drawRoundedRect(QRectF(b).adjusted(0.5, 0.5, -0.5, -0.5), 4, 4);
       text.setRight(b.left() - 6);
     }
-    const char* mark = state == JobState::finished ? "check" : state == JobState::failed ? "warning"
-                       : state == JobState::cancelled ? "stop" : nullptr;
+    const char* mark = state == JobState::finished    ? "check"
+                       : state == JobState::failed    ? "warning"
+                       : state == JobState::cancelled ? "stop"
+                                                      : nullptr;
     int x = text.left();
     if (mark) {
       const QColor colour = state == JobState::finished ? t.ok : state == JobState::failed ? t.error : t.warn;
@@ -51,18 +53,22 @@ class JobDelegate : public QStyledItemDelegate {
     p->setFont(t.semibold());
     p->setPen(t.text);
     const QRect name(x, text.top(), text.right() - x, 17);
-    p->drawText(name, Qt::AlignVCenter, QFontMetrics(t.semibold()).elidedText(index.data().toString(), Qt::ElideRight, name.width()));
+    p->drawText(name, Qt::AlignVCenter,
+                QFontMetrics(t.semibold()).elidedText(index.data().toString(), Qt::ElideRight, name.width()));
     p->setFont(t.label());
     p->setPen(t.text2);
     const QRect stage(text.left(), text.top() + 19, text.width(), 15);
-    p->drawText(stage, Qt::AlignVCenter, QFontMetrics(t.label()).elidedText(index.data(JobModel::TextRole).toString(), Qt::ElideRight, stage.width()));
+    p->drawText(stage, Qt::AlignVCenter,
+                QFontMetrics(t.label()).elidedText(index.data(JobModel::TextRole).toString(), Qt::ElideRight,
+                                                   stage.width()));
     if (state == JobState::running) {
       const QRectF bar(r.left(), r.top() + 37, r.width(), 4);
       p->fillRect(bar, t.line);
       const double f = index.data(JobModel::FractionRole).toDouble();
       const double phase = (QTime::currentTime().msecsSinceStartOfDay() % 1400) / 1400.0;
-      const QRectF done = f >= 0 ? QRectF(bar.left(), bar.top(), bar.width() * f, 4)
-                                 : QRectF(bar.left() + (bar.width() + 40) * phase - 40, bar.top(), 40, 4).intersected(bar);
+      const QRectF done =
+          f >= 0 ? QRectF(bar.left(), bar.top(), bar.width() * f, 4)
+                 : QRectF(bar.left() + (bar.width() + 40) * phase - 40, bar.top(), 40, 4).intersected(bar);
       p->fillRect(done, t.text2);
     }
     p->restore();
@@ -70,15 +76,18 @@ class JobDelegate : public QStyledItemDelegate {
   QSize sizeHint(const QStyleOptionViewItem&, const QModelIndex& index) const override {
     return {160, JobState(index.data(JobModel::StateRole).toInt()) == JobState::running ? 54 : 46};
   }
-  bool editorEvent(QEvent* event, QAbstractItemModel*, const QStyleOptionViewItem& option, const QModelIndex& index) override {
+  bool editorEvent(QEvent* event, QAbstractItemModel*, const QStyleOptionViewItem& option,
+                   const QModelIndex& index) override {
     if (event->type() != QEvent::MouseButtonRelease) return false;
     if (!button(option.rect).contains(static_cast<QMouseEvent*>(event)->position().toPoint())) return false;
     act(index);
     return true;
   }
   void act(const QModelIndex& index) const {
-    if (index.data(JobModel::CancellableRole).toBool()) jobs_->cancel(jobs_->idAt(index));
-    else jobs_->activate(index);
+    if (index.data(JobModel::CancellableRole).toBool())
+      jobs_->cancel(jobs_->idAt(index));
+    else
+      jobs_->activate(index);
   }
 
  private:

@@ -84,8 +84,9 @@ StatusLine::StatusLine(QWidget* parent) : QFrame(parent) {
 void StatusLine::restyle() {
   const Theme& t = Theme::current();
   setFixedHeight(int(std::lround(24 * t.base / 12)));
-  for (QWidget* w : {static_cast<QWidget*>(hover_), static_cast<QWidget*>(brush_), static_cast<QWidget*>(job_),
-                     static_cast<QWidget*>(reduction_), static_cast<QWidget*>(device_)})
+  for (QWidget* w :
+       {static_cast<QWidget*>(hover_), static_cast<QWidget*>(brush_), static_cast<QWidget*>(job_),
+        static_cast<QWidget*>(reduction_), static_cast<QWidget*>(device_)})
     w->setFont(t.label());
   cancel_->setIcon(icon("close", t.text2));
   cancel_->setIconSize({12, 12});

@@ -34,7 +34,8 @@ void TensorModel::rebuild() {
       const bool is_glob = pattern.find_first_of("*?") != std::string::npos;
       for (size_t i = 0; i < tensors.size(); ++i) {
         const QString name = QString::fromStdString(tensors[i].name);
-        if (is_glob ? !glob_match(pattern, tensors[i].name) : !name.contains(filter_, Qt::CaseInsensitive)) continue;
+        if (is_glob ? !glob_match(pattern, tensors[i].name) : !name.contains(filter_, Qt::CaseInsensitive))
+          continue;
         nodes_[0].children.push_back(int(nodes_.size()));
         nodes_.push_back({name, 0, shown_++, int(i), tensors[i].bytes, 1, {}});
       }
@@ -93,7 +94,8 @@ QString TensorModel::fullName(const QModelIndex& index) const {
   const Node& node = nodes_[size_t(index.internalId())];
   if (node.tensor >= 0) return QString::fromStdString(checkpoint_->tensors()[size_t(node.tensor)].name);
   QString name = node.name;
-  for (int up = node.parent; up > 0; up = nodes_[size_t(up)].parent) name = nodes_[size_t(up)].name + '.' + name;
+  for (int up = node.parent; up > 0; up = nodes_[size_t(up)].parent)
+    name = nodes_[size_t(up)].name + '.' + name;
   return name + ".*";
 }
 
@@ -106,7 +108,10 @@ QVariant TensorModel::data(const QModelIndex& index, int role) const {
   if (role != Qt::DisplayRole) return {};
   if (index.column() == Name) return node.name;
   if (index.column() == Size) return views::bytes(qint64(node.bytes));
-  if (node.tensor < 0) return index.column() == Shape ? QString("%1 tensor%2").arg(node.tensors).arg(node.tensors == 1 ? "" : "s") : QVariant();
+  if (node.tensor < 0)
+    return index.column() == Shape
+               ? QString("%1 tensor%2").arg(node.tensors).arg(node.tensors == 1 ? "" : "s")
+               : QVariant();
   const auto& tensor = checkpoint_->tensors()[size_t(node.tensor)];
   if (index.column() == DType) return QString::fromStdString(tensor.dtype_text);
   QStringList dims;
@@ -116,7 +121,8 @@ QVariant TensorModel::data(const QModelIndex& index, int role) const {
 
 QVariant TensorModel::headerData(int section, Qt::Orientation, int role) const {
   static const char* names[] = {"Tensor", "Shape", "Type", "Size"};
-  return role == Qt::DisplayRole && section < ColumnCount ? QVariant(QString::fromLatin1(names[section])) : QVariant();
+  return role == Qt::DisplayRole && section < ColumnCount ? QVariant(QString::fromLatin1(names[section]))
+                                                          : QVariant();
 }
 
 void ConfigModel::setRows(std::vector<engine::ModelInfo::ConfigRow> rows) {
@@ -131,13 +137,17 @@ QVariant ConfigModel::data(const QModelIndex& index, int role) const {
   const bool is_default = row.source == "default";
   if (role == Qt::ForegroundRole && (is_default || index.column() == 2)) return views::Theme::current().text3;
   if (role == Qt::DisplayRole || role == Qt::ToolTipRole)
-    return QString::fromStdString(index.column() == 0 ? row.key : index.column() == 1 ? row.value : row.source);
+    return QString::fromStdString(index.column() == 0   ? row.key
+                                  : index.column() == 1 ? row.value
+                                                        : row.source);
   return {};
 }
 
 QVariant ConfigModel::headerData(int section, Qt::Orientation orientation, int role) const {
   static const char* names[] = {"Key", "Value", "From"};
-  return role == Qt::DisplayRole && orientation == Qt::Horizontal ? QVariant(QString::fromLatin1(names[section])) : QVariant();
+  return role == Qt::DisplayRole && orientation == Qt::Horizontal
+             ? QVariant(QString::fromLatin1(names[section]))
+             : QVariant();
 }
 
 }  // namespace slotscope::app

@@ -1,4 +1,5 @@
-// The tensors of a checkpoint as a tree of name parts, or flat when filtered. Built from the listing: no weight is read.
+// The tensors of a checkpoint as a tree of name parts, or flat when filtered. Built from the listing: no
+// weight is read.
 #pragma once
 
 #include <QAbstractItemModel>
@@ -51,7 +52,9 @@ class ConfigModel : public QAbstractTableModel {
  public:
   explicit ConfigModel(QObject* parent = nullptr) : QAbstractTableModel(parent) {}
   void setRows(std::vector<engine::ModelInfo::ConfigRow> rows);
-  int rowCount(const QModelIndex& parent = {}) const override { return parent.isValid() ? 0 : int(rows_.size()); }
+  int rowCount(const QModelIndex& parent = {}) const override {
+    return parent.isValid() ? 0 : int(rows_.size());
+  }
   int columnCount(const QModelIndex& = {}) const override { return 3; }
   QVariant data(const QModelIndex& index, int role) const override;
   QVariant headerData(int section, Qt::Orientation, int role) const override;

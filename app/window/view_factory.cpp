@@ -3,11 +3,11 @@
 #include "views/allocation_view.h"
 #include "views/esl_grid_view.h"
 #include "views/esl_view.h"
+#include "views/heads_view.h"
+#include "views/heatmap_view.h"
 #include "views/inspector_view.h"
 #include "views/output_view.h"
 #include "views/prompt_view.h"
-#include "views/heads_view.h"
-#include "views/heatmap_view.h"
 
 namespace slotscope::app {
 
@@ -27,7 +27,8 @@ QString viewTitle(const QString& kind) {
   return kind;
 }
 
-views::View* makeView(const QString& kind, views::SelectionModel* selection, views::Worker* draw, QWidget* parent) {
+views::View* makeView(const QString& kind, views::SelectionModel* selection, views::Worker* draw,
+                      QWidget* parent) {
   if (kind == "heatmap") return new views::HeatmapView(selection, draw, parent);
   if (kind == "heads") return new views::HeadsView(selection, parent);
   if (kind == "esl") return new views::EslView(selection, parent);

@@ -15,7 +15,9 @@ struct ViewKind {
 const QList<ViewKind>& viewKinds();
 QString viewTitle(const QString& kind);
 
-// Any kind of the view area, and the data panels "heads", "prompt", "inspector", "output". Null for an unknown kind.
-views::View* makeView(const QString& kind, views::SelectionModel* selection, views::Worker* draw, QWidget* parent);
+// Any kind of the view area, and the data panels "heads", "prompt", "inspector", "output". Null for an
+// unknown kind.
+views::View* makeView(const QString& kind, views::SelectionModel* selection, views::Worker* draw,
+                      QWidget* parent);
 
 }  // namespace slotscope::app

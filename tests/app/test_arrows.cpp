@@ -1,4 +1,5 @@
-// Arrows go one way: app -> views -> core -> kernels. Looked at in what the programs really load (spec: architecture).
+// Arrows go one way: app -> views -> core -> kernels. Looked at in what the programs really load (spec:
+// architecture).
 #include <QFile>
 #include <QProcess>
 #include <QRegularExpression>
@@ -22,7 +23,8 @@ class TestArrows : public QObject {
     return libraries;
   }
   static bool any(const QStringList& libraries, const char* part) {
-    return std::any_of(libraries.begin(), libraries.end(), [&](const QString& l) { return l.contains(part, Qt::CaseInsensitive); });
+    return std::any_of(libraries.begin(), libraries.end(),
+                       [&](const QString& l) { return l.contains(part, Qt::CaseInsensitive); });
   }
 
  private Q_SLOTS:
@@ -47,27 +49,37 @@ class TestArrows : public QObject {
   void includesGoOneWay_data() {
     QTest::addColumn<QString>("folder");
     QTest::addColumn<QString>("forbidden");
-    QTest::newRow("core") << "core" << "\"(app|views)/|<Q[A-Z]|qcustomplot";
-    QTest::newRow("formats, no torch") << "core/formats" << "<(ATen|torch|c10)/|\"core/(engine|trace|analysis)/|\"kernels/";
-    QTest::newRow("trace, no torch") << "core/trace" << "<(ATen|torch|c10)/|\"core/(engine|analysis)/";
-    QTest::newRow("analysis, no torch") << "core/analysis" << "<(ATen|torch|c10)/|\"core/engine/";
-    QTest::newRow("kernels") << "kernels" << "\"(app|views|core)/|<(ATen|torch)/|<Q[A-Z]";
-    QTest::newRow("views") << "views" << "\"app/|<(ATen|torch|c10)/|\"core/engine/";
-    QTest::newRow("app") << "app" << "<(ATen|torch|c10)/|<qcustomplot";
-    QTest::newRow("headless app") << "app/cli" << "<Q[A-Z]|\"(views|app/window)/";
+    QTest::newRow("core") << "core"
+                          << "\"(app|views)/|<Q[A-Z]|qcustomplot";
+    QTest::newRow("formats, no torch") << "core/formats"
+                                       << "<(ATen|torch|c10)/|\"core/(engine|trace|analysis)/|\"kernels/";
+    QTest::newRow("trace, no torch") << "core/trace"
+                                     << "<(ATen|torch|c10)/|\"core/(engine|analysis)/";
+    QTest::newRow("analysis, no torch") << "core/analysis"
+                                        << "<(ATen|torch|c10)/|\"core/engine/";
+    QTest::newRow("kernels") << "kernels"
+                             << "\"(app|views|core)/|<(ATen|torch)/|<Q[A-Z]";
+    QTest::newRow("views") << "views"
+                           << "\"app/|<(ATen|torch|c10)/|\"core/engine/";
+    QTest::newRow("app") << "app"
+                         << "<(ATen|torch|c10)/|<qcustomplot";
+    QTest::newRow("headless app") << "app/cli"
+                                  << "<Q[A-Z]|\"(views|app/window)/";
   }
   void includesGoOneWay() {
     QFETCH(QString, folder);
     QFETCH(QString, forbidden);
     const QRegularExpression bad("^\\s*#\\s*include\\s*(" + forbidden + ")");
-    QDirIterator files(sourceFile(folder), {"*.h", "*.cpp", "*.cu"}, QDir::Files, QDirIterator::Subdirectories);
+    QDirIterator files(sourceFile(folder), {"*.h", "*.cpp", "*.cu"}, QDir::Files,
+                       QDirIterator::Subdirectories);
     int count = 0;
     while (files.hasNext()) {
       QFile file(files.next());
       QVERIFY(file.open(QIODevice::ReadOnly));
       ++count;
       for (const QByteArray& line : file.readAll().split('\n'))
-        QVERIFY2(!bad.match(QString::fromUtf8(line)).hasMatch(), (file.fileName().toUtf8() + ": " + line).constData());
+        QVERIFY2(!bad.match(QString::fromUtf8(line)).hasMatch(),
+                 (file.fileName().toUtf8() + ": " + line).constData());
     }
     QVERIFY(count > 0);
   }
@@ -82,9 +94,11 @@ class TestArrows : public QObject {
         const QString text = QString::fromUtf8(file.readAll());
         if (name.endsWith("views/qcp.h")) continue;
         static const QRegularExpression direct("^#include <qcustomplot", QRegularExpression::MultilineOption);
-        static const QRegularExpression through("^#include \"views/qcp.h\"", QRegularExpression::MultilineOption);
+        static const QRegularExpression through("^#include \"views/qcp.h\"",
+                                                QRegularExpression::MultilineOption);
         QVERIFY2(!text.contains(direct), qPrintable(name));
-        if (text.contains(through)) QVERIFY2(name.contains("views/") && name.endsWith(".cpp"), qPrintable(name));
+        if (text.contains(through))
+          QVERIFY2(name.contains("views/") && name.endsWith(".cpp"), qPrintable(name));
       }
     }
   }

@@ -1,4 +1,5 @@
-// The program as users start it: figures without a display, exit codes, a trace without its model, pictures of the window.
+// The program as users start it: figures without a display, exit codes, a trace without its model, pictures
+// of the window.
 #include <QImageReader>
 #include <QProcess>
 
@@ -42,7 +43,8 @@ class TestCommandLine : public QObject {
     QTest::addColumn<QString>("kind");
     QTest::addColumn<QString>("format");
     for (const char* kind : {"heatmap", "esl", "esl-grid", "allocation"})
-      for (const char* format : {"png", "svg", "pdf"}) QTest::newRow(qPrintable(QString("%1 %2").arg(kind, format))) << kind << format;
+      for (const char* format : {"png", "svg", "pdf"})
+        QTest::newRow(qPrintable(QString("%1 %2").arg(kind, format))) << kind << format;
   }
   void figures() {
     QFETCH(QString, kind);
@@ -80,25 +82,36 @@ class TestCommandLine : public QObject {
     const QString file = scratch_.file("options.png");
     const auto image = [&](const QStringList& more) {
       QFile::remove(file);
-      const Ended e = start(QStringList{"figure", trace_, "--kind", "heatmap", "--out", file, "--dpi", "96", "--size", "640x400"} + more);
+      const Ended e = start(QStringList{"figure", trace_, "--kind", "heatmap", "--out", file, "--dpi", "96",
+                                        "--size", "640x400"} +
+                            more);
       return e.code == 0 ? QImage(file) : QImage();
     };
     const QImage plain = image({});
     QCOMPARE(plain.size(), QSize(640, 400));
     // Each of these must change the picture.
-    for (const QStringList& more : {QStringList{"--layer", "0", "--head", "1"}, {"--tokens", "140:170"}, {"--quantity", "route-weight"},
-                                    {"--map", "viridis"}, {"--theme", "dark"}, {"--count-from-one"}, {"--selection"}}) {
+    for (const QStringList& more : {QStringList{"--layer", "0", "--head", "1"},
+                                    {"--tokens", "140:170"},
+                                    {"--quantity", "route-weight"},
+                                    {"--map", "viridis"},
+                                    {"--theme", "dark"},
+                                    {"--count-from-one"},
+                                    {"--selection"}}) {
       const QImage other = image(more);
       QVERIFY2(!other.isNull(), qPrintable(more.join(' ')));
       QVERIFY2(other != plain, qPrintable(more.join(' ')));
     }
     QVERIFY(image({}) == plain);  // the same twice
     const QImage fine = [&] {
-      const Ended e = start({"figure", trace_, "--kind", "esl", "--out", file, "--dpi", "192", "--size", "500x300", "--force"});
+      const Ended e = start(
+          {"figure", trace_, "--kind", "esl", "--out", file, "--dpi", "192", "--size", "500x300", "--force"});
       return e.code == 0 ? QImage(file) : QImage();
     }();
     QCOMPARE(fine.size(), QSize(1000, 600));
-    QCOMPARE(start({"figure", trace_, "--kind", "esl", "--out", file, "--dpi", "192", "--size", "500x300", "--force", "--no-caption"}).code, 0);
+    QCOMPARE(start({"figure", trace_, "--kind", "esl", "--out", file, "--dpi", "192", "--size", "500x300",
+                    "--force", "--no-caption"})
+                 .code,
+             0);
     QVERIFY(QImage(file) != fine);
   }
 
@@ -109,20 +122,39 @@ class TestCommandLine : public QObject {
     const QString t = "TRACE", out = scratch_.file("wrong.png");
     QTest::newRow("no trace") << QStringList{"figure", "--kind", "esl", "--out", out} << 2 << "trace";
     QTest::newRow("unknown kind") << QStringList{"figure", t, "--kind", "pie", "--out", out} << 2 << "pie";
-    QTest::newRow("unknown suffix") << QStringList{"figure", t, "--kind", "esl", "--out", "a.gif"} << 2 << "a.gif";
-    QTest::newRow("bad size") << QStringList{"figure", t, "--kind", "esl", "--out", out, "--size", "640"} << 2 << "640";
-    QTest::newRow("bad dpi") << QStringList{"figure", t, "--kind", "esl", "--out", out, "--dpi", "0"} << 2 << "dpi";
-    QTest::newRow("layer that does not exist") << QStringList{"figure", t, "--kind", "esl", "--out", out, "--layer", "4"} << 2 << "layers 0 to 3";
-    QTest::newRow("head that does not exist") << QStringList{"figure", t, "--kind", "esl", "--out", out, "--head", "9"} << 2 << "0 to 3";
-    QTest::newRow("run that does not exist") << QStringList{"figure", t, "--kind", "esl", "--out", out, "--run", "1"} << 2 << "runs 0 to 0";
-    QTest::newRow("reversed tokens") << QStringList{"figure", t, "--kind", "heatmap", "--out", out, "--tokens", "9:3"} << 2 << "9:3";
-    QTest::newRow("tokens beyond the end") << QStringList{"figure", t, "--kind", "heatmap", "--out", out, "--tokens", "9999:10000"} << 2 << "9999";
-    QTest::newRow("unknown quantity") << QStringList{"figure", t, "--kind", "heatmap", "--out", out, "--quantity", "love"} << 2 << "love";
-    QTest::newRow("quantity of another figure") << QStringList{"figure", t, "--kind", "esl", "--out", out, "--quantity", "survival"} << 2 << "heatmap";
-    QTest::newRow("unknown map") << QStringList{"figure", t, "--kind", "heatmap", "--out", out, "--map", "jet"} << 2 << "jet";
-    QTest::newRow("missing file") << QStringList{"figure", "nowhere.h5", "--kind", "esl", "--out", out} << 1 << "nowhere.h5";
-    QTest::newRow("not a trace") << QStringList{"figure", sourceFile("README.md"), "--kind", "esl", "--out", out} << 1 << "README.md";
-    QTest::newRow("no such folder") << QStringList{"figure", t, "--kind", "esl", "--out", "/nowhere/a.png"} << 1 << "/nowhere";
+    QTest::newRow("unknown suffix") << QStringList{"figure", t, "--kind", "esl", "--out", "a.gif"} << 2
+                                    << "a.gif";
+    QTest::newRow("bad size") << QStringList{"figure", t, "--kind", "esl", "--out", out, "--size", "640"} << 2
+                              << "640";
+    QTest::newRow("bad dpi") << QStringList{"figure", t, "--kind", "esl", "--out", out, "--dpi", "0"} << 2
+                             << "dpi";
+    QTest::newRow("layer that does not exist")
+        << QStringList{"figure", t, "--kind", "esl", "--out", out, "--layer", "4"} << 2 << "layers 0 to 3";
+    QTest::newRow("head that does not exist")
+        << QStringList{"figure", t, "--kind", "esl", "--out", out, "--head", "9"} << 2 << "0 to 3";
+    QTest::newRow("run that does not exist")
+        << QStringList{"figure", t, "--kind", "esl", "--out", out, "--run", "1"} << 2 << "runs 0 to 0";
+    QTest::newRow("reversed tokens") << QStringList{"figure", t,   "--kind",   "heatmap",
+                                                    "--out",  out, "--tokens", "9:3"}
+                                     << 2 << "9:3";
+    QTest::newRow("tokens beyond the end")
+        << QStringList{"figure", t, "--kind", "heatmap", "--out", out, "--tokens", "9999:10000"} << 2
+        << "9999";
+    QTest::newRow("unknown quantity")
+        << QStringList{"figure", t, "--kind", "heatmap", "--out", out, "--quantity", "love"} << 2 << "love";
+    QTest::newRow("quantity of another figure")
+        << QStringList{"figure", t, "--kind", "esl", "--out", out, "--quantity", "survival"} << 2
+        << "heatmap";
+    QTest::newRow("unknown map") << QStringList{"figure", t,   "--kind", "heatmap",
+                                                "--out",  out, "--map",  "jet"}
+                                 << 2 << "jet";
+    QTest::newRow("missing file") << QStringList{"figure", "nowhere.h5", "--kind", "esl", "--out", out} << 1
+                                  << "nowhere.h5";
+    QTest::newRow("not a trace") << QStringList{"figure", sourceFile("README.md"), "--kind", "esl", "--out",
+                                                out}
+                                 << 1 << "README.md";
+    QTest::newRow("no such folder") << QStringList{"figure", t, "--kind", "esl", "--out", "/nowhere/a.png"}
+                                    << 1 << "/nowhere";
     QTest::newRow("unknown option") << QStringList{"--frobnicate"} << 2 << "frobnicate";
   }
   void wrongFigures() {
@@ -155,10 +187,13 @@ class TestCommandLine : public QObject {
   void helpAndVersion() {
     Ended e = start({"--help"});
     QCOMPARE(e.code, 0);
-    for (const char* word : {"figure", "TRACE.h5", "slotscope-cli run", "Examples"}) QVERIFY2(e.out.contains(word), word);
+    for (const char* word : {"figure", "TRACE.h5", "slotscope-cli run", "Examples"})
+      QVERIFY2(e.out.contains(word), word);
     e = start({"figure", "--help"});
     QCOMPARE(e.code, 0);
-    for (const char* word : {"--kind", "--layer", "--head", "--tokens", "--quantity", "--map", "--theme", "--size", "--dpi", "--count-from-one", "--csv", "--force", "--out", "Exit codes"})
+    for (const char* word :
+         {"--kind", "--layer", "--head", "--tokens", "--quantity", "--map", "--theme", "--size", "--dpi",
+          "--count-from-one", "--csv", "--force", "--out", "Exit codes"})
       QVERIFY2(e.out.contains(word), word);
     e = start({"--version"});
     QCOMPARE(e.code, 0);
@@ -174,7 +209,8 @@ class TestCommandLine : public QObject {
   void aTraceOpensWithoutItsModel() {
     // Neither LibTorch nor the checkpoint: the engine's module is not even there.
     const QString file = scratch_.file("window.png");
-    const Ended e = start({trace_, "--screenshot", file, "--size", "1280x800"}, {"SLOTSCOPE_ENGINE=/nowhere/engine.so", "SLOTSCOPE_RESOURCES=/nowhere"});
+    const Ended e = start({trace_, "--screenshot", file, "--size", "1280x800"},
+                          {"SLOTSCOPE_ENGINE=/nowhere/engine.so", "SLOTSCOPE_RESOURCES=/nowhere"});
     QVERIFY2(e.code == 0, e.err.constData());
     const QImage image(file);
     QCOMPARE(image.size(), QSize(1280, 800));
@@ -189,7 +225,8 @@ class TestCommandLine : public QObject {
 
   void sizes() {
     QCOMPARE(parseSize("640x400"), std::pair(640, 400));
-    for (const char* wrong : {"", "640", "x", "640x", "0x0", "-1x5", "1e3x1e3", "640x400x2", "999999999999999999999x4"})
+    for (const char* wrong :
+         {"", "640", "x", "640x", "0x0", "-1x5", "1e3x1e3", "640x400x2", "999999999999999999999x4"})
       QVERIFY_EXCEPTION_THROWN(parseSize(wrong), std::runtime_error);
   }
 };

@@ -1,5 +1,6 @@
-// The window in its states: sizes of the design at 1280x800, nothing cut off, something drawn everywhere. With SLOTSCOPE_PICTURES
-// set to a folder, every state is saved there as a PNG, to be looked at beside the design.
+// The window in its states: sizes of the design at 1280x800, nothing cut off, something drawn everywhere.
+// With SLOTSCOPE_PICTURES set to a folder, every state is saved there as a PNG, to be looked at beside the
+// design.
 #include <QDockWidget>
 #include <QLabel>
 
@@ -24,7 +25,8 @@ class TestPictures : public QObject {
     const QString folder = qEnvironmentVariable("SLOTSCOPE_PICTURES");
     if (!folder.isEmpty()) window.grab().save(folder + "/" + name + ".png");
   }
-  std::unique_ptr<MainWindow> make(QSize size, ThemeChoice theme = ThemeChoice::light, const QString& open = {}) {
+  std::unique_ptr<MainWindow> make(QSize size, ThemeChoice theme = ThemeChoice::light,
+                                   const QString& open = {}) {
     auto window = std::make_unique<MainWindow>();
     window->setThemeChoice(theme);
     window->resize(size);
@@ -39,7 +41,9 @@ class TestPictures : public QObject {
     settle(*window);
     return window;
   }
-  static QRect place(MainWindow& w, QWidget* part) { return QRect(part->mapTo(&w, QPoint(0, 0)), part->size()); }
+  static QRect place(MainWindow& w, QWidget* part) {
+    return QRect(part->mapTo(&w, QPoint(0, 0)), part->size());
+  }
 
  private Q_SLOTS:
   void initTestCase() {
@@ -51,21 +55,33 @@ class TestPictures : public QObject {
   void sizesOfTheDesign() {
     auto w = make({1280, 800}, ThemeChoice::light, trace_);
     save(*w, "light-1280");
-    const std::pair<const char*, QRect> expected[] = {
-        {"panel.run", {6, 74, 232, 319}},        {"panel.heads", {6, 399, 232, 371}},  {"panel.inspector", {998, 74, 276, 508}},
-        {"panel.output", {998, 588, 276, 182}}, {"panel.prompt", {244, 612, 748, 158}}};
+    const std::pair<const char*, QRect> expected[] = {{"panel.run", {6, 74, 232, 319}},
+                                                      {"panel.heads", {6, 399, 232, 371}},
+                                                      {"panel.inspector", {998, 74, 276, 508}},
+                                                      {"panel.output", {998, 588, 276, 182}},
+                                                      {"panel.prompt", {244, 612, 748, 158}}};
     for (const auto& [id, rect] : expected) {
       const QRect found = place(*w, w->panels()->find(id));
-      const QString text = QString("%1: %2,%3 %4x%5").arg(id).arg(found.x()).arg(found.y()).arg(found.width()).arg(found.height());
-      QVERIFY2(std::abs(found.x() - rect.x()) <= 2 && std::abs(found.y() - rect.y()) <= 2 && std::abs(found.width() - rect.width()) <= 2 &&
+      const QString text = QString("%1: %2,%3 %4x%5")
+                               .arg(id)
+                               .arg(found.x())
+                               .arg(found.y())
+                               .arg(found.width())
+                               .arg(found.height());
+      QVERIFY2(std::abs(found.x() - rect.x()) <= 2 && std::abs(found.y() - rect.y()) <= 2 &&
+                   std::abs(found.width() - rect.width()) <= 2 &&
                    std::abs(found.height() - rect.height()) <= 4,
                qPrintable(text));
     }
     QCOMPARE(w->bar()->height(), 42);
     QCOMPARE(w->status()->height(), 24);
     QCOMPARE(place(*w, w->bar()).y(), 26);
-    for (const auto& [chip, width] : {std::pair<QWidget*, int>{w->bar()->model(), 146}, {w->bar()->prompt(), 148}, {w->bar()->layer, 98},
-                                      {w->bar()->head, 96}, {w->bar()->slot, 98}, {w->bar()->token, 142}}) {
+    for (const auto& [chip, width] : {std::pair<QWidget*, int>{w->bar()->model(), 146},
+                                      {w->bar()->prompt(), 148},
+                                      {w->bar()->layer, 98},
+                                      {w->bar()->head, 96},
+                                      {w->bar()->slot, 98},
+                                      {w->bar()->token, 142}}) {
       QCOMPARE(chip->width(), width);
       QCOMPARE(chip->height(), 28);
     }
@@ -76,7 +92,11 @@ class TestPictures : public QObject {
     QTest::addColumn<int>("theme");
     for (const QSize size : {QSize(1280, 800), QSize(1280, 720), QSize(1100, 680), QSize(2560, 1440)})
       for (const ThemeChoice theme : {ThemeChoice::light, ThemeChoice::dark})
-        QTest::newRow(qPrintable(QString("%1-%2x%3").arg(theme == ThemeChoice::dark ? "dark" : "light").arg(size.width()).arg(size.height()))) << size << int(theme);
+        QTest::newRow(qPrintable(QString("%1-%2x%3")
+                                     .arg(theme == ThemeChoice::dark ? "dark" : "light")
+                                     .arg(size.width())
+                                     .arg(size.height())))
+            << size << int(theme);
   }
   void states() {
     QFETCH(QSize, size);
@@ -94,7 +114,8 @@ class TestPictures : public QObject {
     }
     // Nothing of the bar or the panels reaches over the window's edge.
     const QRect inside = w->rect();
-    for (QWidget* part : std::initializer_list<QWidget*>{w->bar()->run, w->bar()->figure, w->status(), w->panels()})
+    for (QWidget* part :
+         std::initializer_list<QWidget*>{w->bar()->run, w->bar()->figure, w->status(), w->panels()})
       QVERIFY(inside.contains(place(*w, part)));
     QVERIFY(place(*w, w->bar()->token).right() < place(*w, w->bar()->search).left());
     if (size.width() < 2000 && w->viewArea()->docks().size() == 4)
@@ -155,7 +176,9 @@ class TestPictures : public QObject {
     save(*w, "cancelled");
     // The partial trace.
     w->controller()->jobs()->activate(w->controller()->jobs()->index(0));
-    QVERIFY(waitFor([&] { return w->banners()->count() == 1 && w->controller()->settled() && w->controller()->headData(); }));
+    QVERIFY(waitFor([&] {
+      return w->banners()->count() == 1 && w->controller()->settled() && w->controller()->headData();
+    }));
     QTest::qWait(300);
     save(*w, "partial");
   }

@@ -19,12 +19,14 @@ class TestRuns : public QObject {
     window->resize(1280, 800);
     window->show();
     window->openPath(bundled());
-    if (!waitFor([&] { return window->controller()->checkpoint() && window->controller()->settled(); })) return nullptr;
+    if (!waitFor([&] { return window->controller()->checkpoint() && window->controller()->settled(); }))
+      return nullptr;
     return window;
   }
   static int runJob(MainWindow& w) {
     for (int i = 0; i < w.controller()->jobs()->rowCount(); ++i)
-      if (w.controller()->jobs()->index(i).data().toString().startsWith("Run ")) return w.controller()->jobs()->idAt(w.controller()->jobs()->index(i));
+      if (w.controller()->jobs()->index(i).data().toString().startsWith("Run "))
+        return w.controller()->jobs()->idAt(w.controller()->jobs()->index(i));
     return 0;
   }
 
@@ -79,7 +81,9 @@ class TestRuns : public QObject {
     qInfo("cancelled after %lld ms", took);
     QVERIFY2(took < 5'000, "a second is promised; five times that is the guard");
     QCOMPARE(window->controller()->jobs()->find(job)->state, JobState::cancelled);
-    QCOMPARE(std::count_if(ended.begin(), ended.end(), [&](const auto& call) { return call.at(0).toInt() == job; }), 1);
+    QCOMPARE(std::count_if(ended.begin(), ended.end(),
+                           [&](const auto& call) { return call.at(0).toInt() == job; }),
+             1);
     QCOMPARE(window->bar()->run->text(), QString("Run"));
     QVERIFY(window->banners()->count() == 0);  // cancelling is no error
     // What was run can be opened, and says that it is not all.
@@ -106,7 +110,8 @@ class TestRuns : public QObject {
     settings.length = 60'000;
     window->controller()->run(settings);
     const int job = runJob(*window);
-    QVERIFY(waitFor([&] { return window->controller()->jobs()->find(job)->progress->snapshot().stage == "running"; }));
+    QVERIFY(waitFor(
+        [&] { return window->controller()->jobs()->find(job)->progress->snapshot().stage == "running"; }));
     QElapsedTimer timer;
     timer.start();
     window->close();
@@ -220,7 +225,10 @@ class TestRuns : public QObject {
     QVERIFY(window->banners()->text().contains("/nowhere/at/all.h5"));
     settings.seed = 10;
     window->controller()->run(settings);
-    QVERIFY(waitFor([&] { return !window->controller()->running() && window->controller()->trace() != first && window->controller()->settled(); }));
+    QVERIFY(waitFor([&] {
+      return !window->controller()->running() && window->controller()->trace() != first &&
+             window->controller()->settled();
+    }));
     QCOMPARE(window->controller()->sessionTraces().size(), size_t(2));
     window->controller()->showTrace(first);
     QVERIFY(waitFor([&] { return window->controller()->headData() && window->controller()->settled(); }));

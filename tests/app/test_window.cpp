@@ -11,6 +11,7 @@
 #include "app/window/checkpoint_panel.h"
 #include "app/window/docks.h"
 #include "app/window/locations.h"
+#include "app/window/pin.h"
 #include "app/window/selection_bar.h"
 #include "app/window/side_panels.h"
 #include "app/window/status_line.h"
@@ -32,7 +33,8 @@ class TestWindow : public QObject {
     window->restoreDefaultLayout();
     window->show();
     window->openPath(trace_);
-    if (!waitFor([&] { return window->controller()->headData() != nullptr; }) || !settle(*window)) return nullptr;
+    if (!waitFor([&] { return window->controller()->headData() != nullptr; }) || !settle(*window))
+      return nullptr;
     return window;
   }
   static void key(QWidget* w, Qt::Key k, Qt::KeyboardModifiers m = {}) { QTest::keyClick(w, k, m); }
@@ -68,17 +70,20 @@ class TestWindow : public QObject {
     QCOMPARE(window.bar()->layer->shownText(), QString::number(layer));
     QCOMPARE(window.bar()->head->shownText(), QString::number(head));
     const auto s = window.selection()->current();
-    QCOMPARE(int(window.controller()->headData()->allocation.slot_class[size_t(s.slot)]), int(analysis::SlotClass::retrieval));
+    QCOMPARE(int(window.controller()->headData()->allocation.slot_class[size_t(s.slot)]),
+             int(analysis::SlotClass::retrieval));
     QCOMPARE(int(run->info().roles[size_t(s.token)]), 1);
     const std::string text(run->info().token_bytes(s.token));
-    QCOMPARE(window.bar()->token->shownText(), QString("%1 “%2”").arg(s.token).arg(QString::fromStdString(text)));
+    QCOMPARE(window.bar()->token->shownText(),
+             QString("%1 “%2”").arg(s.token).arg(QString::fromStdString(text)));
     QCOMPARE(window.status()->device(), QString("CPU · float32"));
     QCOMPARE(window.banners()->count(), 0);
     // Every job has ended, and the run as finished.
     QVERIFY(!window.controller()->jobs()->anyRunning());
     bool finished = false;
     for (int i = 0; i < window.controller()->jobs()->rowCount(); ++i)
-      finished = finished || window.controller()->jobs()->index(i).data(JobModel::StateRole).toInt() == int(JobState::finished);
+      finished = finished || window.controller()->jobs()->index(i).data(JobModel::StateRole).toInt() ==
+                                 int(JobState::finished);
     QVERIFY(finished);
   }
 
@@ -100,7 +105,8 @@ class TestWindow : public QObject {
     QCOMPARE(s->current().token, qint64(41));
     // A wheel of half a step does nothing, two halves make one.
     const auto wheel = [&](QWidget* w, int units) {
-      QWheelEvent event(QPointF(5, 5), w->mapToGlobal(QPointF(5, 5)), {}, {0, units}, Qt::NoButton, Qt::NoModifier, Qt::NoScrollPhase, false);
+      QWheelEvent event(QPointF(5, 5), w->mapToGlobal(QPointF(5, 5)), {}, {0, units}, Qt::NoButton,
+                        Qt::NoModifier, Qt::NoScrollPhase, false);
       QApplication::sendEvent(w, &event);
     };
     wheel(bar->slot, -60);
@@ -213,7 +219,8 @@ class TestWindow : public QObject {
     // Last writer of the slot: a token that really wrote it.
     QTest::keyClick(w, 'w');
     const auto& writes = window->controller()->headData()->writes;
-    const auto first = writes.token.begin() + writes.begin[size_t(order[0])], last = writes.token.begin() + writes.begin[size_t(order[0]) + 1];
+    const auto first = writes.token.begin() + writes.begin[size_t(order[0])],
+               last = writes.token.begin() + writes.begin[size_t(order[0]) + 1];
     QVERIFY(std::find(first, last, s->current().token) != last);
     // Zoom keeps the selected token inside, 0 shows all.
     QTest::keyClick(w, '+');
@@ -227,7 +234,10 @@ class TestWindow : public QObject {
     auto window = openTrace();
     QVERIFY(window);
     for (int layer = 0; layer < 4; ++layer) window->selection()->request({.layer = layer, .head = layer});
-    QVERIFY(waitFor([&] { return window->controller()->settled() && window->controller()->headData() && window->controller()->headData()->layer == 3; }));
+    QVERIFY(waitFor([&] {
+      return window->controller()->settled() && window->controller()->headData() &&
+             window->controller()->headData()->layer == 3;
+    }));
     QCOMPARE(window->controller()->headData()->head, 3);
     // The numbers shown are those of the trace's own counters.
     const auto counters = window->controller()->trace()->trace->counters(0, 3, "esl");
@@ -242,8 +252,10 @@ class TestWindow : public QObject {
     analysis::AllocationOptions options;
     options.threshold = 0.05;
     c->setAllocationOptions(options);
-    QVERIFY(waitFor([&] { return c->settled() && c->runData()->allocation.threshold == 0.05 && c->headData(); }));
-    const auto expected = analysis::allocate(c->trace()->trace->routes(0, s.layer, s.head), c->runData()->info().roles, options);
+    QVERIFY(
+        waitFor([&] { return c->settled() && c->runData()->allocation.threshold == 0.05 && c->headData(); }));
+    const auto expected = analysis::allocate(c->trace()->trace->routes(0, s.layer, s.head),
+                                             c->runData()->info().roles, options);
     QCOMPARE(c->headData()->allocation.written, expected.written);
     QCOMPARE(c->headData()->allocation.order, expected.order);
     // Brushed tokens as retrieval tokens: counted over again, named, and undone.
@@ -268,7 +280,10 @@ class TestWindow : public QObject {
     QTest::addColumn<QString>("word");
     QTest::newRow("folder without weights") << "empty-folder" << QByteArray() << "empty-folder";
     QTest::newRow("text as trace") << "text.h5" << QByteArray("not a trace") << "text.h5";
-    QTest::newRow("LFS pointer") << "model.safetensors" << QByteArray("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 123\n") << "model.safetensors";
+    QTest::newRow("LFS pointer")
+        << "model.safetensors"
+        << QByteArray("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 123\n")
+        << "model.safetensors";
     QTest::newRow("missing") << "nowhere.h5" << QByteArray() << "nowhere.h5";
   }
   void badFilesBecomeBanners() {
@@ -344,7 +359,8 @@ class TestWindow : public QObject {
       expected += t.name.find("layers.0.") != std::string::npos;
     QVERIFY(expected > 0 && expected < all);
     QCOMPARE(model->shownTensors(), expected);
-    QVERIFY(window.checkpointPanel()->config()->rowCount() == 0 || window.checkpointPanel()->config()->columnCount() == 3);
+    QVERIFY(window.checkpointPanel()->config()->rowCount() == 0 ||
+            window.checkpointPanel()->config()->columnCount() == 3);
     filter->clear();
     QCOMPARE(model->shownTensors(), all);
   }
@@ -403,6 +419,53 @@ class TestWindow : public QObject {
     next.saveSettings();
   }
 
+  void pinnedViewsKeepTheirHead() {
+    auto window = openTrace();
+    QVERIFY(window);
+    auto* s = window->selection();
+    s->request({.layer = 3, .head = 0, .token = 100});
+    QVERIFY(settle(*window));
+    Dock* dock = window->addView("heatmap");
+    window->pinView(dock, 1, 2);
+    QCOMPARE(dock->windowTitle(), QString("Heatmap · L1·H2"));
+    auto* view = qobject_cast<views::View*>(dock->body());
+    QVERIFY(waitFor([&] { return view->headData() != nullptr; }));
+    QCOMPARE(view->headData()->layer, 1);
+    QCOMPARE(view->headData()->head, 2);
+    QCOMPARE(s->current().layer, 3);  // the selection stays where it was
+    // The selection moves on, the pinned view does not; its numbers are its own head's.
+    s->request({.layer = 2, .head = 3, .token = 200});
+    QVERIFY(settle(*window));
+    QCOMPARE(window->controller()->headData()->layer, 2);
+    QCOMPARE(view->headData()->layer, 1);
+    QCOMPARE(view->headData()->esl.esl, window->controller()->trace()->trace->counters(0, 1, "esl")[2]);
+    // Tokens and their range are shared both ways.
+    auto* own = view->findChild<PinnedSelection*>();
+    QVERIFY(own);
+    QCOMPARE(own->current().token, qint64(200));
+    own->request({.token = 300});
+    QCOMPARE(s->current().token, qint64(300));
+    QCOMPARE(s->current().layer, 2);
+    s->setTokenRange(10, 90);
+    QCOMPARE(own->tokenRange(), (std::pair<qint64, qint64>(10, 90)));
+    own->setTokenRange(20, 60);
+    QCOMPARE(s->tokenRange(), (std::pair<qint64, qint64>(20, 60)));
+    // New thresholds reach it too.
+    analysis::AllocationOptions options;
+    options.threshold = 0.05;
+    window->controller()->setAllocationOptions(options);
+    QVERIFY(settle(*window));
+    const auto expected = analysis::allocate(window->controller()->trace()->trace->routes(0, 1, 2),
+                                             window->controller()->runData()->info().roles, options);
+    QVERIFY(view->headData());
+    QCOMPARE(view->headData()->allocation.order, expected.order);
+    window->unpinView(dock);
+    QCOMPARE(dock->windowTitle(), QString("Heatmap 2"));
+    QVERIFY(settle(*window));
+    QCOMPARE(qobject_cast<views::View*>(dock->body())->headData()->layer, 2);
+    window->restoreDefaultLayout();
+  }
+
   void closingAllViewsLeavesAWayBack() {
     auto window = openTrace();
     QVERIFY(window);
@@ -424,15 +487,18 @@ class TestWindow : public QObject {
     window->resize(1110, 700);
     QTest::qWait(50);
     auto* inspector = window->panels()->find("panel.inspector");
-    QVERIFY(window->panels()->tabifiedDockWidgets(inspector).contains(window->panels()->find("panel.output")));
+    QVERIFY(
+        window->panels()->tabifiedDockWidgets(inspector).contains(window->panels()->find("panel.output")));
     window->resize(1280, 800);
     QTest::qWait(50);
-    QVERIFY(!window->panels()->tabifiedDockWidgets(inspector).contains(window->panels()->find("panel.output")));
+    QVERIFY(
+        !window->panels()->tabifiedDockWidgets(inspector).contains(window->panels()->find("panel.output")));
     window->resize(1900, 1100);
     window->restoreDefaultLayout();
     QTest::qWait(50);
     Dock* heatmap = window->viewArea()->find("view.heatmap.1");
-    QVERIFY(!window->viewArea()->tabifiedDockWidgets(heatmap).contains(window->viewArea()->find("view.esl.1")));
+    QVERIFY(
+        !window->viewArea()->tabifiedDockWidgets(heatmap).contains(window->viewArea()->find("view.esl.1")));
     QVERIFY(window->viewArea()->find("view.allocation.1")->isVisible());
     window->resize(1280, 800);
     window->restoreDefaultLayout();
@@ -489,8 +555,10 @@ class TestWindow : public QObject {
       }
     };
     walk(window.menus()->actions());
-    for (const char* wanted : {"Ctrl+O", "Ctrl+Shift+O", "F5", "Ctrl+R", "Ctrl+.", "Ctrl+E", "Ctrl+Shift+C", "Ctrl+C", "Alt+Left", "Alt+Right",
-                               "Ctrl+T", "Ctrl+W", "F6", "Shift+F6", "F11", "Ctrl+Shift+1", "Ctrl+Shift+8", "Ctrl++", "Ctrl+-", "Ctrl+0"})
+    for (const char* wanted :
+         {"Ctrl+O", "Ctrl+Shift+O", "F5",           "Ctrl+R", "Ctrl+.", "Ctrl+E", "Ctrl+Shift+C",
+          "Ctrl+C", "Alt+Left",     "Alt+Right",    "Ctrl+T", "Ctrl+W", "F6",     "Shift+F6",
+          "F11",    "Ctrl+Shift+1", "Ctrl+Shift+8", "Ctrl++", "Ctrl+-", "Ctrl+0"})
       QVERIFY2(seen.contains(QString::fromLatin1(wanted)), wanted);
   }
 };

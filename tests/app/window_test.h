@@ -1,4 +1,5 @@
-// What the window's tests share: settings of their own, waiting, and one trace of the bundled checkpoint per program.
+// What the window's tests share: settings of their own, waiting, and one trace of the bundled checkpoint per
+// program.
 #pragma once
 
 #include <QApplication>
@@ -14,7 +15,9 @@
 
 namespace slotscope::testing {
 
-inline QString sourceFile(const QString& relative) { return QStringLiteral(SLOTSCOPE_SOURCE_DIR) + "/" + relative; }
+inline QString sourceFile(const QString& relative) {
+  return QStringLiteral(SLOTSCOPE_SOURCE_DIR) + "/" + relative;
+}
 inline QString bundled() { return sourceFile("resources/checkpoints/raven-passkey"); }
 
 // Waits, with events, until `done` or the time is over.
@@ -30,7 +33,8 @@ inline bool waitFor(const std::function<bool()>& done, int ms = 120'000) {
 
 // All that was asked for has arrived: nothing runs, the summary and the head are there.
 inline bool settle(app::MainWindow& window, int ms = 120'000) {
-  return waitFor([&] { return window.controller()->settled(); }, ms) && (QTest::qWait(20), waitFor([&] { return window.controller()->settled(); }, ms));
+  return waitFor([&] { return window.controller()->settled(); }, ms) &&
+         (QTest::qWait(20), waitFor([&] { return window.controller()->settled(); }, ms));
 }
 
 // A folder with its own settings file; every test program starts from nothing.
@@ -50,11 +54,14 @@ inline QString passkeyTrace(const Scratch& scratch, qint64 length = 512) {
   views::SelectionModel selection;
   app::Controller controller(&selection);
   controller.openCheckpoint(bundled());
-  if (!waitFor([&] { return controller.checkpoint() && controller.checkpoint()->info && controller.settled(); })) return {};
+  if (!waitFor(
+          [&] { return controller.checkpoint() && controller.checkpoint()->info && controller.settled(); }))
+    return {};
   app::RunSettings settings;
   settings.length = length;
   controller.run(settings);
-  if (!waitFor([&] { return !controller.running() && controller.trace() && controller.settled(); })) return {};
+  if (!waitFor([&] { return !controller.running() && controller.trace() && controller.settled(); }))
+    return {};
   controller.saveTrace(file);
   waitFor([&] { return controller.settled(); });
   return QFileInfo::exists(file) ? file : QString();
