@@ -118,6 +118,7 @@ void Controller::openCheckpoint(const QString& path, const QString& flavour, boo
       jobs_.end(job, failure ? JobState::failed : JobState::finished, failure ? failure->summary : QString());
       if (ticket != opening_ && !failure) return;  // a newer one was asked for meanwhile
       if (failure) {
+        keep_selection_ = false;
         Q_EMIT problem(*failure);
         Q_EMIT logged("Could not open " + result->path);
         return;
@@ -171,6 +172,7 @@ void Controller::openTrace(const QString& path) {
                 failure ? failure->summary : QString());
       if (cancelled) return;
       if (failure) {
+        keep_selection_ = false;
         Q_EMIT problem(*failure);
         Q_EMIT logged("Could not open " + result->path);
         return;

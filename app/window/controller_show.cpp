@@ -247,10 +247,8 @@ void Controller::selectionChanged(int parts) {
     return;
   }
   if (parts & views::SelectionModel::Layer) updateLimits();
-  if (parts & (views::SelectionModel::Layer | views::SelectionModel::Head)) {
-    if (choosing_ && parts) choosing_ = parts == 0;  // the user was faster than the first answer
-    showHead();
-  }
+  choosing_ = false;  // the user was faster than the first answer, which must not take the selection away
+  if (parts & (views::SelectionModel::Layer | views::SelectionModel::Head)) showHead();
 }
 
 std::shared_ptr<const analysis::HeadData> Controller::cachedHead(int run, int layer, int head) const {

@@ -1,5 +1,6 @@
 // Keys and what they do to the selection (design: section 14). They come here only when the focused control
 // did not want them.
+#include <QCoreApplication>
 #include <QKeyEvent>
 #include <QMouseEvent>
 #include <algorithm>
@@ -83,9 +84,37 @@ bool MainWindow::handleKey(QKeyEvent* event) {
       return zoomTokens(1.5), true;
     case '0':
       return zoomAll(), true;
+    case 's':
+    case 'c':
+    case 'l':
+    case ' ':
+    case '.':
+    case ',':
+      return passToHeatmap(event);
     default:
       return false;
   }
+}
+
+// Sort, quantity, log range and playback are the heatmap's own, wherever the focus is.
+bool MainWindow::passToHeatmap(QKeyEvent* event) {
+  views::View* view = currentView();
+  if (passing_ || !view || view->figureKind() != "heatmap") return false;
+  passing_ = true;  // what it does not want comes back here
+  QKeyEvent copy(event->type(), event->key(), event->modifiers(), event->text(), event->isAutoRepeat());
+  QCoreApplication::sendEvent(view, &copy);
+  passing_ = false;
+  return copy.isAccepted();
+}
+
+// Ctrl+F and F3 are the prompt's search, wherever the focus is.
+void MainWindow::passToPrompt(int key, Qt::KeyboardModifiers modifiers) {
+  views::View* view = findView("prompt");
+  if (!view) return;
+  showPanel("panel.prompt");
+  view->setFocus(Qt::ShortcutFocusReason);
+  QKeyEvent press(QEvent::KeyPress, key, modifiers);
+  QCoreApplication::sendEvent(view, &press);
 }
 
 void MainWindow::stepSlot(int steps, bool merge) {

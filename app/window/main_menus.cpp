@@ -40,6 +40,9 @@ void MainWindow::buildMenus() {
   edit->addAction("Copy value under selection", QKeySequence::Copy, this, &MainWindow::copyValue);
   edit->addAction("Copy view as picture", QKeySequence("Ctrl+Shift+C"), this, &MainWindow::copyPicture);
   edit->addSeparator();
+  edit->addAction("Find token…", QKeySequence("Ctrl+F"), this, [this] { passToPrompt(Qt::Key_F, Qt::ControlModifier); });
+  edit->addAction("Find next", QKeySequence("F3"), this, [this] { passToPrompt(Qt::Key_F3, Qt::NoModifier); });
+  edit->addSeparator();
   edit->addAction("Use brush as retrieval tokens", this, [this] { useBrushAsRoles(true); });
   edit->addAction("Use the trace's own roles", this, [this] { controller_->setRoleRanges({}, true); });
   edit->addAction(withKey("Clear brush, then zoom to everything", "Esc"), this, [this] {
@@ -90,6 +93,9 @@ void MainWindow::buildMenus() {
                                     {"K, Q, A", "key, query, answer (K again: next key token)"},
                                     {"W, R", "last writer of the slot, strongest reader of the token"},
                                     {"B", "best head (again: next best)"},
+                              {"S, C, L", "next sort, next quantity, log range of the heatmap"},
+                              {"Space, .", "play or pause, speed"},
+                              {"Ctrl+F, F3", "search the prompt, next match"},
                                     {"+ − 0", "zoom tokens in, out, all"},
                                     {"Esc", "clear the brush, then zoom to everything"},
                                     {"Alt+Left, Alt+Right", "selection history"},

@@ -127,6 +127,8 @@ class MainWindow : public QWidget {
   void stepSlot(int steps, bool merge);
   void stepSameRole(int direction);
   bool handleKey(QKeyEvent*);
+  bool passToHeatmap(QKeyEvent*);
+  void passToPrompt(int key, Qt::KeyboardModifiers modifiers);
   void useBrushAsRoles(bool retrieval);
   void noteSettled();
   QStringList dropPaths(const class QMimeData*) const;
@@ -150,7 +152,7 @@ class MainWindow : public QWidget {
   ThemeChoice theme_choice_ = ThemeChoice::system;
   double text_scale_ = 1;
   bool print_roles_ = false, wide_ = false, narrow_ = false, adapting_ = false, placed_ = false,
-       settle_pending_ = false, devices_known_ = false;
+       settle_pending_ = false, devices_known_ = false, passing_ = false;
   QByteArray before_full_;
   QByteArray loading_layout_;
   QPointer<views::View> last_statused_;

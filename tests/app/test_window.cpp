@@ -17,6 +17,7 @@
 #include "app/window/status_line.h"
 #include "app/window/tensor_model.h"
 #include "tests/app/window_test.h"
+#include "views/heatmap_view.h"
 
 using namespace slotscope;
 using namespace slotscope::app;
@@ -228,6 +229,32 @@ class TestWindow : public QObject {
     QVERIFY(s->tokenRange().first <= s->current().token && s->current().token < s->tokenRange().second);
     QTest::keyClick(w, '0');
     QCOMPARE(s->tokenRange(), (std::pair<qint64, qint64>(0, info.tokens)));
+  }
+
+  void heatmapKeysWorkFromAnywhere() {
+    auto window = openTrace();
+    QVERIFY(window);
+    auto* heatmap = qobject_cast<views::HeatmapView*>(window->findView("heatmap"));
+    QVERIFY(heatmap);
+    window->bar()->layer->setFocus();
+    const auto sort = heatmap->sort();
+    QTest::keyClick(window.get(), 's');
+    QVERIFY(heatmap->sort() != sort);
+    const auto quantity = heatmap->quantity();
+    QTest::keyClick(window.get(), 'c');
+    QVERIFY(heatmap->quantity() != quantity);
+    // In a text field letters are letters.
+    auto* field = window->checkpointPanel()->findChild<QLineEdit*>();
+    window->showPanel("panel.checkpoint");
+    field->setFocus();
+    const auto kept = heatmap->sort();
+    const auto token = window->selection()->current().token;
+    QTest::keyClicks(field, "skq");
+    QCOMPARE(field->text(), QString("skq"));
+    QCOMPARE(heatmap->sort(), kept);
+    QCOMPARE(window->selection()->current().token, token);
+    // A key that nobody wants does nothing.
+    QTest::keyClick(window.get(), 'x');
   }
 
   void changingLayersLoadsTheirHeads() {
