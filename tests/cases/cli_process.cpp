@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
+#include <map>
 #include <poll.h>
 #include <stdexcept>
 #include <sys/wait.h>
@@ -34,7 +35,7 @@ struct Pipe {
   }
 };
 
-[[noreturn]] void child(const ChildOptions& o, char* const* argv, const Pipe& in, const Pipe& out, const Pipe& err) {
+[[noreturn]] void child(const ChildOptions& o, char* const* argv, char* const* env, const Pipe& in, const Pipe& out, const Pipe& err) {
   // Only async-signal-safe calls: the parent has threads.
   ::dup2(in.read, 0);
   if (!o.stdout_file.empty()) {
@@ -49,8 +50,21 @@ struct Pipe {
   if (o.close_stdout) ::close(1);
   if (o.close_stderr) ::close(2);
   for (int signal : {SIGINT, SIGTERM, SIGPIPE}) ::signal(signal, SIG_DFL);
-  ::execv(argv[0], argv);
+  ::execve(argv[0], argv, env);
   ::_exit(126);
+}
+
+// This program's environment with `changes` instead of variables of the same name. One thread: on a busy machine, threads that
+// spin for each other turn a run of a second into one of a minute.
+std::vector<std::string> environment(const std::vector<std::string>& changes) {
+  std::map<std::string, std::string> variables;
+  const auto set = [&](const std::string& text) { variables[text.substr(0, text.find('='))] = text; };
+  for (char** variable = environ; *variable; ++variable) set(*variable);
+  set("OMP_NUM_THREADS=1");
+  for (const auto& change : changes) set(change);
+  std::vector<std::string> list;
+  for (const auto& [name, text] : variables) list.push_back(text);
+  return list;
 }
 
 // Reads both streams until they end or the time is over.
@@ -82,18 +96,18 @@ std::string cli_program() {
 Child run_cli(const std::vector<std::string>& arguments, const ChildOptions& o) {
   std::vector<std::string> words = {cli_program()};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  if (!o.env.empty()) {
-    words.insert(words.begin(), o.env.begin(), o.env.end());
-    words.insert(words.begin(), "/usr/bin/env");
-  }
   std::vector<char*> argv;
   for (auto& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
+  std::vector<std::string> variables = environment(o.env);
+  std::vector<char*> env;
+  for (auto& variable : variables) env.push_back(variable.data());
+  env.push_back(nullptr);
 
   Pipe in, out, err;
   const pid_t pid = ::fork();
   if (pid < 0) throw std::runtime_error("fork failed");
-  if (pid == 0) child(o, argv.data(), in, out, err);
+  if (pid == 0) child(o, argv.data(), env.data(), in, out, err);
   in.close_read();
   out.close_write();
   err.close_write();
@@ -106,22 +120,24 @@ Child run_cli(const std::vector<std::string>& arguments, const ChildOptions& o) 
     sent += size_t(n);
   }
   in.close_write();
+  std::atomic<bool> ended{false};
   std::thread signaller;
-  if (o.running) signaller = std::thread([&] { o.running(pid); });
+  if (o.running) signaller = std::thread([&] { o.running(pid, ended); });
 
   Child result;
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(o.seconds);
   drain(out, err, result, until);
+  ended = true;  // before it is reaped: until then the pid is its own
+  if (signaller.joinable()) signaller.join();
   int status = 0;
-  pid_t ended = 0;
-  while ((ended = ::waitpid(pid, &status, WNOHANG)) == 0 && std::chrono::steady_clock::now() < until)
+  pid_t reaped = 0;
+  while ((reaped = ::waitpid(pid, &status, WNOHANG)) == 0 && std::chrono::steady_clock::now() < until)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  if (ended == 0) {
+  if (reaped == 0) {
     ::kill(pid, SIGKILL);
     ::waitpid(pid, &status, 0);
     result.timed_out = true;
   }
-  if (signaller.joinable()) signaller.join();
   if (WIFEXITED(status)) result.code = WEXITSTATUS(status);
   if (WIFSIGNALED(status)) result.signal = WTERMSIG(status);
   return result;

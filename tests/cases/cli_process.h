@@ -1,6 +1,7 @@
 // Starts slotscope-cli as a child process and keeps what it says.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <string>
 #include <vector>
@@ -12,9 +13,10 @@ struct ChildOptions {
   std::string stdin_text;          // given through a pipe
   bool reader_goes_away = false;   // standard output is a pipe whose reader has closed it
   std::string stdout_file;         // standard output goes there (/dev/full)
-  std::vector<std::string> env;    // NAME=value
-  std::function<void(int pid)> running;  // called once after the start; may send signals
-  int seconds = 120;               // killed after that, and the result says so
+  std::vector<std::string> env;    // NAME=value, beside this program's; OMP_NUM_THREADS is 1 unless given here
+  // Called once after the start, beside it; may send signals until `ended` (after that the pid may be another program's).
+  std::function<void(int pid, const std::atomic<bool>& ended)> running;
+  int seconds = 300;               // a guard against hanging, not a measure: killed after that, and the result says so
 };
 
 struct Child {

@@ -13,21 +13,24 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A long run in `out`, sent `signals` SIGINTs once it is writing rows of tokens.
-Child long_run(Context& t, const fs::path& out, int signals, uintmax_t growth) {
+// A long run in `out`, interrupted once its file has grown by `growth` bytes of rows: by one SIGINT, or by one after the other
+// until it ends (signals that come together count as one).
+Child long_run(Context& t, const fs::path& out, bool again, uintmax_t growth) {
   ChildOptions o;
-  o.seconds = 240;
-  o.running = [&out, signals, growth](int pid) {
+  o.running = [&out, again, growth](int pid, const std::atomic<bool>& ended) {
     // What is as long as the prompt is written first; the file grows beyond that when rows come.
     uintmax_t first = 0;
-    for (int i = 0; i < 12000; ++i) {
+    while (!ended) {
       std::error_code error;
       const auto size = fs::file_size(out.string() + ".part", error);
       if (!error && first == 0 && size > 300'000) first = size;
       if (!error && first > 0 && size > first + growth) break;
       std::this_thread::sleep_for(10ms);
     }
-    for (int i = 0; i < signals && ::kill(pid, SIGINT) == 0; ++i) std::this_thread::sleep_for(2ms);
+    do {
+      if (!ended) ::kill(pid, SIGINT);
+      std::this_thread::sleep_for(2ms);
+    } while (again && !ended);
   };
   return run_cli(run_words(t, out, {"--task", "passkey", "--length", "65536", "--json"}), o);
 }
@@ -263,7 +266,7 @@ SLOTSCOPE_CASE(streams_that_are_closed_or_full) {
 
 SLOTSCOPE_CASE(first_interrupt_cancels_and_leaves_a_readable_trace) {
   const fs::path out = t.temp() / "x.h5";
-  const Child c = long_run(t, out, 1, 500'000);
+  const Child c = long_run(t, out, false, 500'000);
   EXPECT_CODE(c, 130, "SIGINT");
   CHECK_EQ(document(c)["status"].get<std::string>(), std::string("cancelled"));
   const auto trace = trace::Trace::open(out);
@@ -276,7 +279,7 @@ SLOTSCOPE_CASE(first_interrupt_cancels_and_leaves_a_readable_trace) {
 
 SLOTSCOPE_CASE(second_interrupt_ends_at_once_and_repair_keeps_what_is_there) {
   const fs::path out = t.temp() / "x.h5", clean = out.parent_path() / "clean.h5";
-  const Child c = long_run(t, out, 20, 15'000'000);  // signals that come together count as one
+  const Child c = long_run(t, out, true, 15'000'000);
   CHECK_EQ(c.signal, SIGINT);
   CHECK(!fs::exists(out));
   CHECK(fs::exists(out.string() + ".part"));
