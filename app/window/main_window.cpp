@@ -11,6 +11,7 @@
 #include <QMenuBar>
 #include <QMessageBox>
 #include <QMimeData>
+#include <QPointer>
 #include <QPushButton>
 #include <QScrollArea>
 #include <QTimer>
@@ -102,6 +103,14 @@ MainWindow::~MainWindow() {
   // The views must not hear of what the controller lets go of.
   controller_->disconnect(this);
   selection_.disconnect(this);
+  // The parts go while the selection and the worker they point to still live, and none may call back: QWidget's destructor would
+  // delete them after the members, and hiding them sends signals to a window that is no MainWindow any more.
+  qApp->removeEventFilter(this);
+  view_area_->removeEventFilter(this);
+  for (QObject* part : findChildren<QObject*>()) part->disconnect(this);
+  QList<QPointer<QWidget>> parts;
+  for (QWidget* part : findChildren<QWidget*>(QString(), Qt::FindDirectChildrenOnly)) parts.push_back(part);
+  for (const auto& part : parts) delete part.data();
 }
 
 void MainWindow::buildPanels() {
