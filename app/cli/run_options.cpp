@@ -146,6 +146,12 @@ const std::vector<std::string>& store_names() {
   return names;
 }
 
+// An empty value is a script's unset variable more often than a wish: it must not quietly mean "all" or "any".
+CLI::Validator not_empty() {
+  return CLI::Validator(
+      [](std::string& text) { return text.empty() ? std::string("'', expected a value") : std::string(); }, "");
+}
+
 CLI::Validator whole_number(int64_t low, uint64_t high) {
   const auto check = [low, high](std::string& text) -> std::string {
     const char* end = text.data() + text.size();
@@ -210,22 +216,22 @@ void add_prompt_options(CLI::App& app, RunSettings& s) {
   app.add_option("--ids-file", s.ids_file, "A JSON array of token ids, or an array of such arrays: several prompts, stored as "
                  "runs 0000, 0001, ...")
       ->group(prompt)->option_text("FILE.json");
-  app.add_option("--task", s.task, "A prompt with a known answer and marked spans. passkey: a password hidden in a haystack, "
+  CLI::Option* chosen = app.add_option("--task", s.task, "A prompt with a known answer and marked spans. passkey: a password hidden in a haystack, "
                  "asked for at the end; the answer is generated unless --generate 0")
       ->group(prompt)->option_text("passkey");
   app.add_flag("--no-bos", s.no_bos, "Leave out what the tokenizer's post-processor adds (<bos>)")->group(prompt);
 
   const char* task = "Task";
   app.add_option("--length", s.length, "Prompt tokens with <bos>, without the answer (default 512)")
-      ->check(whole_number(1, kMostTokens))->group(task)->option_text("N");
+      ->check(whole_number(1, kMostTokens))->needs(chosen)->group(task)->option_text("N");
   app.add_option("--depth", s.depth, "Place of the needle in the haystack, 0 start to 1 end (default: drawn from the seed)")
-      ->check(real_number(0, 1))->group(task)->option_text("D");
+      ->check(real_number(0, 1))->needs(chosen)->group(task)->option_text("D");
   app.add_option("--seed", s.seed, "Same seed, same prompt, on every machine; also the seed of sampling (default 0)")
       ->check(whole_number(0, UINT64_MAX))->group(task)->option_text("S");
   app.add_option("--haystack", s.haystack, "noise (default): the grass is green ...; or a UTF-8 text file to take a passage of")
-      ->group(task)->option_text("noise|FILE");
+      ->needs(chosen)->group(task)->option_text("noise|FILE");
   app.add_option("--key", s.key, "The password (default: 6 to 10 letters and digits drawn from the seed)")
-      ->group(task)->option_text("KEY");
+      ->check(not_empty())->needs(chosen)->group(task)->option_text("KEY");
 }
 
 void add_capture_options(CLI::App& app, RunSettings& s) {
@@ -233,12 +239,13 @@ void add_capture_options(CLI::App& app, RunSettings& s) {
   app.add_option("--capture", s.capture, std::string("Field names or globs, comma-separated. route = route_index, "
                  "route_weight, selected, esl. Default: ") + kDefaultCapture + " (all that the window shows)")
       ->group(group)->option_text("FIELDS");
-  app.add_option("--layers", s.layers, "Layers to capture (default: all), from 0")->group(group)->option_text("0,2-3");
+  app.add_option("--layers", s.layers, "Layers to capture (default: all), from 0")
+      ->check(not_empty())->group(group)->option_text("0,2-3");
   app.add_option("--heads", s.heads, "Heads to capture (default: all); query heads and heads that own slots by their own index")
-      ->group(group)->option_text("0,2-3");
+      ->check(not_empty())->group(group)->option_text("0,2-3");
   app.add_option("--tokens", s.tokens, "Token positions to capture, half-open (default: all). The counters esl, selected and "
                  "ties always cover every token")
-      ->group(group)->option_text("A:B[,C:D]");
+      ->check(not_empty())->group(group)->option_text("A:B[,C:D]");
   app.add_option("--read-at", s.read_at, "Where read_weight is taken: query (default: last prompt token and every answer "
                  "token), all, or token ranges")
       ->group(group)->option_text("query|all|A:B[,C:D]");

@@ -49,6 +49,14 @@ void check_out(const fs::path& out, const fs::path& part, bool force) {
     throw Error({.file = out.string(),
                  .found = "the file exists already",
                  .advice = "Choose another --out, or replace it with --force"});
+  // The rename at the end would put the trace in the place of the device, pipe or socket itself.
+  for (const fs::path& place : {out, part})
+    if (fs::exists(place, ignored) && !fs::is_regular_file(place, ignored) && !fs::is_directory(place, ignored))
+      throw Error({.file = place.string(),
+                   .item = "trace to write",
+                   .found = "this is a device, a pipe or a socket, not a file",
+                   .expected = "the name of a file",
+                   .advice = "Choose another --out; --force does not replace it"});
   if (fs::is_directory(part, ignored))
     throw Error({.file = part.string(),
                  .found = "this is a folder",

@@ -235,6 +235,21 @@ SLOTSCOPE_CASE(stop_after_runs_no_further_and_answers_nothing) {
   CHECK(trace->run(0).find("layers/2/hidden") == nullptr);
 }
 
+SLOTSCOPE_CASE(options_that_would_do_nothing_are_refused) {
+  const fs::path out = t.temp() / "x.h5";
+  const std::vector<std::vector<std::string>> useless{{"--length", "50"}, {"--depth", "0.5"}, {"--key", "abc"},
+                                                      {"--haystack", "noise"}, {"--layers", ""}, {"--heads", ""},
+                                                      {"--tokens", ""}};
+  for (const auto& option : useless) {
+    const Child c = run_cli(run_words(t, out, {"--ids", "256,72", option[0], option[1], "--json"}));
+    EXPECT_CODE(c, 2, option[0]);
+    EXPECT_SAYS(document(c)["error"]["message"].get<std::string>(), option[0].c_str());
+    CHECK(!fs::exists(out));
+  }
+  EXPECT_CODE(run_cli(run_words(t, out, {"--task", "passkey", "--key", "", "--json"})), 2, "empty key");
+  CHECK(!fs::exists(out));
+}
+
 SLOTSCOPE_CASE(streams_that_are_closed_or_full) {
   const fs::path folder = t.temp();
   const auto complete = [&](const char* name) {

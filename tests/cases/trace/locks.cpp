@@ -83,6 +83,20 @@ SLOTSCOPE_CASE(a_second_writer_is_refused) {
   Hdf5Sink again(out, {.force = true});  // the claim ends with the run
 }
 
+SLOTSCOPE_CASE(a_device_or_pipe_is_never_replaced) {
+  // The rename at the end once put a trace in the place of /dev/null. A pipe stands for all of them here.
+  const fs::path out = t.temp() / "trace.h5", part = out.string() + ".part", link = t.temp() / "link.h5";
+  CHECK_EQ(mkfifo(out.c_str(), 0600), 0);
+  fs::create_symlink(out, link);
+  CHECK_ERROR(Hdf5Sink sink(out, {.force = true}), "trace.h5", "a device, a pipe or a socket", "--out");
+  CHECK_ERROR(Hdf5Sink sink(link, {.force = true}), "link.h5", "a device, a pipe or a socket", "--out");
+  CHECK(fs::is_fifo(out));
+  CHECK(!fs::exists(part));
+  fs::rename(out, part);
+  CHECK_ERROR(Hdf5Sink sink(out, {.force = true}), "trace.h5.part", "a device, a pipe or a socket", "--out");
+  CHECK(fs::is_fifo(part));
+}
+
 SLOTSCOPE_CASE(viewing_takes_no_lock) {
   const fs::path out = t.temp() / "trace.h5";
   write_small(out);
