@@ -110,7 +110,7 @@ QVector<HeatmapChoice> quantityChoices(const HeadData* head) {
     QString why;
     if (head) {
       const bool decay = head->writes.has_gates, reads = !head->read_token.empty(),
-                 s = !head->writes.strength.empty();
+                 s = head->routes.has_strength() || head->routes.has_decay();
       if (t.quantity == Quantity::write_strength && !s)
         why = QStringLiteral("not captured: run again with write_strength");
       if ((t.quantity == Quantity::log_gate || t.quantity == Quantity::survival_at ||
@@ -125,6 +125,16 @@ QVector<HeatmapChoice> quantityChoices(const HeadData* head) {
   }
   all.push_back({-1, QStringLiteral("A − B"), QStringLiteral("a difference needs two runs in Compare")});
   return all;
+}
+
+QString emptyReason(const HeadData& head, Quantity quantity, int64_t reference) {
+  for (const HeatmapChoice& choice : quantityChoices(&head))
+    if (choice.value == int(quantity) && !choice.why.isEmpty())
+      return choice.name + QStringLiteral(": ") + choice.why;
+  if (quantity == Quantity::read_attribution && readsAt(head, reference).empty())
+    return QStringLiteral("no reads were captured at token %1").arg(count(reference));
+  if (quantity == Quantity::read_weight) return QStringLiteral("no reads were captured at these tokens");
+  return QStringLiteral("nothing is routed here");
 }
 
 QVector<HeatmapChoice> sortChoices(const HeadData* head, int64_t token) {

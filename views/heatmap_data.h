@@ -49,6 +49,9 @@ HeatmapRows sortRows(const HeadData& head, HeatmapSort sort, int64_t token, bool
 
 // p over slots at a token, mean of the query heads that read this head; empty when not captured there.
 std::vector<double> readsAt(const HeadData& head, int64_t token);
+// Why a quantity has no cell at all: "write strength s: not captured: run again with write_strength", or that nothing is routed in
+// the range that is shown.
+QString emptyReason(const HeadData& head, Quantity quantity, int64_t reference);
 // Exact value of one cell in double precision; nothing when no write (read) is there.
 std::optional<double> cellValue(const HeadData& head, Quantity quantity, int slot, int64_t token,
                                 int64_t reference);

@@ -4,13 +4,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "views/caption.h"
 #include "views/format.h"
 #include "views/heatmap_view.h"
 
 namespace slotscope::views {
 
 namespace {
-constexpr double kFigureWidth = 748, kFigureHeight = 412;
+constexpr double kFigureWidth = 748, kFigureHeight = 462, kLegend = 26, kCaption = 28;
 // Print resolution for pictures inside of vector figures, per logical pixel.
 constexpr double kVectorScale = 600.0 / 96;
 constexpr int64_t kMostColumns = 1 << 20;
@@ -21,7 +22,7 @@ QSizeF HeatmapView::figureSize() const {
   const CellRange t = tokenRange(), r = row_range_;
   const double width = std::ceil(double(t.second - t.first) * figure_pixels_per_token_);
   const double height = std::max(
-      kFigureHeight, double(r.second - r.first) + HeatmapGeometry::kTop + HeatmapGeometry::kBottomWithTokens);
+      kFigureHeight, double(r.second - r.first) + HeatmapGeometry::kTop + HeatmapGeometry::kBottomWithTokens + kLegend + kCaption);
   return {width + HeatmapGeometry::kLeft + HeatmapGeometry::kRight, height};
 }
 
@@ -31,7 +32,15 @@ void HeatmapView::paintFigure(QPainter& painter, const QRectF& area, const Theme
   painter.fillRect(area, theme.surface);
   Theme scaled = theme;
   if (options.scale != 1) scaled.setBase(theme.base * options.scale);
-  const auto on_screen = scene(area, scaled);
+  QRectF rest = area;
+  if (options.caption && run_ && head_) {
+    QString extra = quantityName(quantity_);
+    if (needsReference(quantity_)) extra += QStringLiteral(" at token %1").arg(shown(reference(), options.countFromOne));
+    rest = paintCaption(painter, area, captionText(*run_, head_.get(), extra, options), scaled);
+  }
+  const double legend = options.legend ? std::round(kLegend * scaled.base / 12) : 0;
+  rest.setTop(rest.top() + legend);
+  const auto on_screen = scene(rest, scaled);
   if (!on_screen) {
     painter.setPen(theme.text2);
     painter.setFont(scaled.ui);
@@ -46,7 +55,7 @@ void HeatmapView::paintFigure(QPainter& painter, const QRectF& area, const Theme
   const QTransform to_device = painter.deviceTransform();
   const double kx = std::max(raster ? 0.0 : kVectorScale, std::hypot(to_device.m11(), to_device.m12()));
   const double ky = std::max(raster ? 0.0 : kVectorScale, std::hypot(to_device.m21(), to_device.m22()));
-  s.geometry = geometryFor(area, scaled.base / 12, kx, ky);
+  s.geometry = geometryFor(rest, scaled.base / 12, kx, ky);
   const HeatmapGeometry& g = s.geometry;
   const int columns =
       int(std::clamp<int64_t>(std::llround(std::floor(g.plot.width() * kx + 1e-6)), 1, kMostColumns));
@@ -73,6 +82,9 @@ void HeatmapView::paintFigure(QPainter& painter, const QRectF& area, const Theme
   paintGridImage(painter, s, gridImage(grid, s.scale, s.colours));
   paintSpecialCells(painter, s);
   paintOverlay(painter, s);
+  if (options.legend)
+    paintColourLegend(painter, {s.geometry.plot.left(), area.top() + 2, s.geometry.plot.width(), legend}, s,
+                      quantityName(quantity_));
   if (options.selection) paintSelection(painter, s);
   painter.restore();
 }

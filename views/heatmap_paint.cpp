@@ -82,9 +82,74 @@ void paintGround(QPainter& painter, const HeatmapScene& s) {
   painter.fillRect(s.geometry.plot, s.theme->plot);
 }
 
+namespace {
+
+// One line in a box over the middle of the plot.
+void paintPlotText(QPainter& painter, const HeatmapScene& s, const QString& text, const QColor& colour) {
+  painter.setFont(s.theme->semibold());
+  const QFontMetricsF m(painter.font());
+  const QRectF box(s.geometry.plot.center() - QPointF(m.horizontalAdvance(text) / 2 + 8, m.height() / 2 + 4),
+                   QSizeF(m.horizontalAdvance(text) + 16, m.height() + 8));
+  painter.fillRect(box, s.theme->surface);
+  painter.setPen(colour);
+  painter.drawText(box, Qt::AlignCenter, text);
+}
+
+}  // namespace
+
+void paintColourLegend(QPainter& painter, const QRectF& strip, const HeatmapScene& s, const QString& name) {
+  const double u = s.theme->base / 12, bar_width = 120 * u, bar_height = 10 * u;
+  painter.save();
+  painter.setRenderHint(QPainter::Antialiasing, false);
+  painter.setFont(s.theme->label());
+  const QFontMetricsF m(painter.font());
+  const auto text = [&](double x, double width, int align, const QString& t, const QColor& colour) {
+    painter.setPen(colour);
+    painter.drawText(QRectF(x, strip.top(), width, strip.height()), align | Qt::AlignVCenter, t);
+  };
+  const double y = std::round(strip.center().y() - bar_height / 2);
+  double x = strip.right();
+  if (s.scale.valid) {
+    const QString low = limitText(s.scale.left()), high = limitText(s.scale.right());
+    x -= m.horizontalAdvance(high);
+    text(x, m.horizontalAdvance(high) + 1, Qt::AlignLeft, high, s.theme->text2);
+    x -= bar_width + 6 * u;
+    const QRectF bar(std::round(x), y, bar_width, bar_height);
+    QLinearGradient gradient(bar.topLeft(), bar.topRight());
+    for (int i = 0; i <= 32; ++i)
+      gradient.setColorAt(i / 32.0, QColor(s.colours[std::min<qsizetype>(255, i * 8)]));
+    painter.fillRect(bar, gradient);
+    painter.setPen(QPen(s.theme->lineStrong, 1));
+    painter.drawRect(bar);
+    x -= m.horizontalAdvance(low) + 6 * u;
+    text(x, m.horizontalAdvance(low) + 1, Qt::AlignLeft, low, s.theme->text2);
+    x -= 18 * u;
+  }
+  const QString none = QStringLiteral("not routed");
+  x -= m.horizontalAdvance(none);
+  text(x, m.horizontalAdvance(none) + 1, Qt::AlignLeft, none, s.theme->text2);
+  const QRectF box(std::round(x - bar_height - 5 * u), y, bar_height, bar_height);
+  painter.fillRect(box, s.theme->plot);
+  painter.setPen(QPen(s.theme->lineStrong, 1));
+  painter.drawRect(box);
+  QString title = name;
+  if (s.scale.valid && s.scale.scale != RangeScale::linear) title += QStringLiteral(" (logarithmic)");
+  if (s.grid && s.grid->nan_cells) title += QStringLiteral(" · %1 NaN").arg(count(s.grid->nan_cells));
+  if (s.grid && s.grid->inf_cells) title += QStringLiteral(" · %1 infinite").arg(count(s.grid->inf_cells));
+  text(strip.left(), std::max(0.0, box.left() - strip.left() - 8 * u), Qt::AlignLeft, title, s.theme->text);
+  painter.restore();
+}
+
 void paintSpecialCells(QPainter& painter, const HeatmapScene& s) {
   const auto& g = s.geometry;
   if (!s.grid || s.grid->columns <= 0) return;
+  // An empty plot says why: it must never pass for "nothing was written".
+  if (s.grid->finite_cells + s.grid->nan_cells + s.grid->inf_cells == 0 && !s.empty.isEmpty()) {
+    painter.save();
+    paintPlotText(painter, s, s.empty, s.theme->text2);
+    painter.restore();
+    return;
+  }
   if (s.grid->nan_cells + s.grid->inf_cells == 0) return;
   painter.save();
   painter.setClipRect(g.plot, Qt::IntersectClip);
@@ -123,14 +188,7 @@ void paintSpecialCells(QPainter& painter, const HeatmapScene& s) {
       painter.setRenderHint(QPainter::Antialiasing, false);
     }
   if (!s.scale.valid && s.grid->finite_cells == 0) {
-    const QString text = QStringLiteral("no finite values");
-    painter.setFont(s.theme->semibold());
-    const QFontMetricsF m(painter.font());
-    const QRectF box(g.plot.center() - QPointF(m.horizontalAdvance(text) / 2 + 8, m.height() / 2 + 4),
-                     QSizeF(m.horizontalAdvance(text) + 16, m.height() + 8));
-    painter.fillRect(box, s.theme->surface);
-    painter.setPen(s.theme->error);
-    painter.drawText(box, Qt::AlignCenter, text);
+    paintPlotText(painter, s, QStringLiteral("no finite values"), s.theme->error);
   }
   painter.restore();
 }

@@ -27,7 +27,8 @@ struct HeatmapScene {
   QVector<QRgb> colours;
   MarginKind margin_kind = MarginKind::esl;
   const std::vector<double>* margin = nullptr;
-  QString note;  // reduction, written on the axis of figures
+  QString note;   // reduction, written on the axis of figures
+  QString empty;  // why there is no cell to draw, written into the plot
   bool count_from_one = false;
   Selection selection;
   int hover_slot = -1;
@@ -49,6 +50,9 @@ void paintGridImage(QPainter& painter, const HeatmapScene& scene, const QImage& 
 // Below the cells: the plot's ground. Above: hatches of NaN, triangles of infinite cells, "no finite values".
 void paintGround(QPainter& painter, const HeatmapScene& scene);
 void paintSpecialCells(QPainter& painter, const HeatmapScene& scene);
+// Name of the quantity and colour bar with its limits, in a strip as wide as the plot. Vectors only: a figure's one image is
+// the map.
+void paintColourLegend(QPainter& painter, const QRectF& strip, const HeatmapScene& scene, const QString& name);
 // Frame, groups, class strip, row names, spans, ESL bars, ticks, token strip.
 void paintOverlay(QPainter& painter, const HeatmapScene& scene);
 void paintSelection(QPainter& painter, const HeatmapScene& scene);

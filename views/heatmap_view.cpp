@@ -239,6 +239,7 @@ std::optional<HeatmapScene> HeatmapView::scene(const QRectF& area, const Theme& 
   const Picture& picture = pictureFor(tokenRange(), row_range_);
   s.grid = picture.grid.get();
   s.grid_row = picture.rows.first;
+  s.empty = emptyReason(*head_, quantity_, reference());
   s.scale = scale_;
   s.colours = map_;
   s.margin_kind = margin_kind_;

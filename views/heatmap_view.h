@@ -45,6 +45,7 @@ class HeatmapView : public View {
   double figurePixelsPerToken() const { return figure_pixels_per_token_; }
 
   Quantity quantity() const { return quantity_; }
+  int64_t reference() const { return selection_->current().token; }
   HeatmapSort sort() const { return sort_; }
   const ColourSettings& colours() const { return colours_; }
   bool hidesEmptySlots() const { return hide_empty_; }
@@ -110,7 +111,6 @@ class HeatmapView : public View {
   void updateAccessibility();
   void followSelection();
   int64_t tokens() const;
-  int64_t reference() const { return selection_->current().token; }
   int64_t query() const;
   // `pixels`: of the device per logical pixel. The geometry shows whole columns and rows of a reduced
   // picture.

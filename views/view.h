@@ -31,6 +31,7 @@ struct RunData {
 struct FigureOptions {
   bool selection = false;     // keep the selection marks
   bool caption = true;        // model, prompt, layer, head, lengths, thresholds under the figure
+  bool legend = true;         // colour bar and name of the quantity over a heatmap
   bool countFromOne = false;  // axis titles as printed in the paper; files and CSV keep 0
   double scale = 1;           // text and line scale
 };

@@ -8,6 +8,7 @@
 #include "app/window/view_factory.h"
 #include "core/error.h"
 #include "views/export.h"
+#include "views/heatmap_data.h"
 #include "views/heatmap_view.h"
 #include "views/view.h"
 
@@ -59,6 +60,18 @@ void applyHeatmapOptions(views::View* view, const FigureCommand& c) {
     colours.map = QString::fromStdString(c.map);
     heatmap->setColours(colours);
   }
+  // An empty picture would pass for "nothing was written".
+  const auto& head = *heatmap->headData();
+  const bool no_reads = heatmap->quantity() == analysis::Quantity::read_attribution &&
+                        views::readsAt(head, heatmap->reference()).empty();
+  for (const views::HeatmapChoice& choice : views::quantityChoices(&head))
+    if (choice.value == int(heatmap->quantity()) && (no_reads || !choice.why.isEmpty()))
+      throw Error({.file = c.trace,
+                   .item = choice.name.toStdString(),
+                   .found = (choice.why.isEmpty() ? views::emptyReason(head, heatmap->quantity(), heatmap->reference())
+                                                  : choice.why)
+                                .toStdString(),
+                   .advice = "Choose another --quantity or --token, or run again with a wider capture"});
   heatmap->drawNow();
 }
 
