@@ -1,4 +1,5 @@
 // slotscope-cli run: prompts in, trace out.
+#include <utility>
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -243,7 +244,9 @@ int run_run(const RunCommandSettings& s, const Console& console) {
   }
 
   for (const auto& text : by_layer(outcome.notes)) console.note(text);
-  for (const auto& text : sink.warnings()) console.warning(text);
+  for (const auto* list : {&std::as_const(outcome.warnings), &sink.warnings()})
+    for (const auto& text : *list) console.warning(text);
+  warnings.insert(warnings.end(), outcome.warnings.begin(), outcome.warnings.end());
   warnings.insert(warnings.end(), sink.warnings().begin(), sink.warnings().end());
   notes.insert(notes.end(), outcome.notes.begin(), outcome.notes.end());
   std::error_code error;

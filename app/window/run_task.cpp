@@ -1,5 +1,6 @@
 #include "app/window/run_task.h"
 
+#include <utility>
 #include <algorithm>
 
 #include "app/cli/run_options.h"
@@ -97,7 +98,8 @@ void runInto(const RunTask& task, RunResult& result) {
     }
     throw;
   }
-  for (const auto& w : sink.warnings()) result.notes.push_back(w);
+  for (const auto* list : {&std::as_const(result.outcome->warnings), &sink.warnings()})
+    for (const auto& w : *list) result.notes.push_back(w);
 }
 
 }  // namespace

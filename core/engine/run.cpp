@@ -163,7 +163,7 @@ class PromptRun {
 
   RunOutcome::PerRun result;
   int64_t ties = 0;
-  std::vector<std::string> notes;
+  std::vector<std::string> warnings, notes;
 
  private:
   int64_t prompt_tokens() const { return int64_t(prompt_.ids.size()); }
@@ -229,8 +229,8 @@ class PromptRun {
     if (good.all().item<bool>()) return;
     not_finite_ = true;
     const int64_t row = (~good).to(at::kInt).argmax().item<int64_t>();
-    notes.push_back(label_ + "values that are not finite (NaN or infinity) from token " +
-                    std::to_string(fed_ + row) + " on: the weights or the dtype may be wrong");
+    warnings.push_back(label_ + "values that are not finite (NaN or infinity) from token " +
+                       std::to_string(fed_ + row) + " on: the weights or the dtype may be wrong");
   }
 
   void append_tokens(const std::vector<int32_t>& ids, bool answer) {
@@ -394,6 +394,7 @@ RunOutcome LoadedModel::run(const std::vector<formats::Prompt>& prompts, const f
       run.close(status == trace::Status::complete);
       outcome.runs.push_back(run.result);
       outcome.ties += run.ties;
+      outcome.warnings.insert(outcome.warnings.end(), run.warnings.begin(), run.warnings.end());
       outcome.notes.insert(outcome.notes.end(), run.notes.begin(), run.notes.end());
     }
     progress.begin_stage("writing", 0);

@@ -109,6 +109,7 @@ struct RunOutcome {
   std::vector<PerRun> runs;
   int64_t ties = 0;                     // tied cuts over all layers, heads, tokens
   double seconds = 0;
+  std::vector<std::string> warnings;    // numbers that cannot be trusted: "values that are not finite ... from token 6 on"
   std::vector<std::string> notes;       // "layer 1 is attention: no routes", ...
 };
 

@@ -182,7 +182,9 @@ void require_utf8(std::string_view text, const std::string& file, const std::str
   throw Error({file, item, found, "UTF-8 text", ""});
 }
 
-json parse_json(std::string_view text, const JsonOptions& options, std::vector<std::string>* duplicates) {
+namespace {
+
+json parse(std::string_view text, const JsonOptions& options, std::vector<std::string>* duplicates) {
   require_utf8(text, options.file, "");
   std::vector<std::pair<size_t, double>> nonfinite;
   std::string replaced;
@@ -197,6 +199,19 @@ json parse_json(std::string_view text, const JsonOptions& options, std::vector<s
   }
   if (duplicates) *duplicates = std::move(builder.duplicates);
   return std::move(builder.root);
+}
+
+}  // namespace
+
+json parse_json(std::string_view text, const JsonOptions& options, std::vector<std::string>* duplicates) {
+  try {
+    return parse(text, options, duplicates);
+  } catch (const Error& e) {
+    if (!e.parts().advice.empty()) throw;
+    ErrorParts parts = e.parts();
+    parts.advice = "Correct the file there, or download it again.";
+    throw Error(parts, e.kind());
+  }
 }
 
 std::string read_text_file(const std::filesystem::path& path, uint64_t limit) {

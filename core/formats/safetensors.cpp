@@ -365,7 +365,9 @@ bool tensor_bytes(const std::vector<int64_t>& shape, int bits, uint64_t& bytes) 
   return true;
 }
 
-SafetensorsHeader read_safetensors_header(const MappedFile& file, int file_index) {
+namespace {
+
+SafetensorsHeader read_header(const MappedFile& file, int file_index) {
   static_assert(std::endian::native == std::endian::little, "safetensors data are little-endian");
   const std::string name = file.path().string();
   const uint64_t length = header_length(file, file.read(0, 64));
@@ -386,6 +388,20 @@ SafetensorsHeader read_safetensors_header(const MappedFile& file, int file_index
   check_layout(file, header.tensors, 8 + length);
   for (TensorInfo& tensor : header.tensors) tensor.file = file_index;
   return header;
+}
+
+}  // namespace
+
+SafetensorsHeader read_safetensors_header(const MappedFile& file, int file_index) {
+  try {
+    return read_header(file, file_index);
+  } catch (const Error& e) {
+    // Most faults of a header leave the user the same two ways out.
+    if (!e.parts().advice.empty()) throw;
+    ErrorParts parts = e.parts();
+    parts.advice = "The file is damaged, or its writer made a mistake: download it again, or save the model again.";
+    throw Error(parts, e.kind());
+  }
 }
 
 }  // namespace slotscope::formats

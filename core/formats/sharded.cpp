@@ -94,7 +94,7 @@ WeightFiles find_weight_files(const fs::path& folder, const OpenOptions& options
     throw Error({folder.string(), "model.safetensors.index.json",
                  "missing; the folder holds " + joined(file_names(found.files)),
                  "an index for weights in several files",
-                 "Download the index, or open with \"ignore index and scan files\"."});
+                 "Download the index, or open with \"ignore index and scan files\" (--ignore-index)."});
   found.notes.push_back("weights read from " + found.files[0].filename().string());
   return found;
 }
@@ -136,7 +136,7 @@ WeightFiles read_index(const fs::path& index) {
                     ? "no safetensors file"
                     : joined(file_names(safetensors_files(index.parent_path())))),
            "every file of the index",
-           "Download them, or open with \"ignore index and scan files\" if the index is stale.");
+           "Download them, or open with \"ignore index and scan files\" (--ignore-index) if the index is stale.");
   const auto metadata = root.find("metadata");
   if (metadata != root.end() && metadata->is_object() && metadata->contains("total_size") &&
       (*metadata)["total_size"].is_number()) {
@@ -168,7 +168,7 @@ std::vector<TensorInfo> merge_tensors(const WeightFiles& found, std::vector<Tens
         throw Error({found.index.string(), "tensor '" + printable(listed[i].name) + "'",
                      "mapped to " + file_name(entry->second) + ", but it is in " + file_name(listed[i].file),
                      "a tensor in the file that the index names",
-                     "Open with \"ignore index and scan files\" if the index is stale."});
+                     "Open with \"ignore index and scan files\" (--ignore-index) if the index is stale."});
       if (end - i > 1)
         warnings.push_back("tensor '" + printable(listed[i].name) + "' is in " + std::to_string(end - i) +
                            " files; the index names " + file_name(entry->second));
@@ -192,7 +192,7 @@ std::vector<TensorInfo> merge_tensors(const WeightFiles& found, std::vector<Tens
         throw Error({found.index.string(), "tensor '" + printable(name) + "'",
                      "mapped to " + file_name(file) + ", which does not hold it",
                      "a tensor in the file that the index names",
-                     "Open with \"ignore index and scan files\" if the index is stale."});
+                     "Open with \"ignore index and scan files\" (--ignore-index) if the index is stale."});
   if (unmapped)
     warnings.push_back(std::to_string(unmapped) + " tensors are in the files but not in the index");
   if (indexed && !found.has_total_size) notes.push_back("the index has no total_size");

@@ -147,9 +147,10 @@ SLOTSCOPE_CASE(not_finite) {
   options.generate = 5;
   const auto run = run_ids(*model, {1, 2, 3, 4, 5, 6, 7, 8}, options);
   CHECK(run->outcome.runs[0].output_ids.empty());
-  std::string notes;
+  std::string notes, warnings;
   for (const auto& note : run->outcome.notes) notes += note + "\n";
-  CHECK(notes.find("token 6") != std::string::npos && notes.find("not finite") != std::string::npos);
+  for (const auto& warning : run->outcome.warnings) warnings += warning + "\n";
+  CHECK(warnings.find("token 6") != std::string::npos && warnings.find("not finite") != std::string::npos);
   CHECK(notes.find("generation stopped") != std::string::npos);
   CHECK_EQ(run->values("tokens/ids").size(), size_t(8));
 }
