@@ -1,5 +1,7 @@
 #include "app/window/launch.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <QByteArray>
 #include <charconv>
@@ -151,6 +153,9 @@ bool choosePlatform(const Launch& launch) {
   if (!needs_display) {
     // The same letters whether or not somebody is logged in.
     qputenv("QT_QPA_PLATFORM", "offscreen");
+    // Qt's own fallback, named here so that it says nothing about it on every start.
+    if (!qEnvironmentVariableIsSet("XDG_RUNTIME_DIR"))
+      qputenv("XDG_RUNTIME_DIR", QByteArray("/tmp/runtime-") + QByteArray::number(qulonglong(getuid())));
     return true;
   }
   if (display) return true;

@@ -208,7 +208,7 @@ Dock* MainWindow::addView(const QString& kind) {
     showRoles(view);
     view->setHead(controller_->headData());
   } else {
-    view->setMessage("Open a trace, or run a prompt.", "Open checkpoint folder…");
+    showNothingOpen(view);
   }
   updateEmptyHint();
   return dock;
@@ -249,9 +249,10 @@ void MainWindow::updateEmptyHint() {
 void MainWindow::showRun(std::shared_ptr<const views::RunData> run) {
   bar_->setRun(run);
   for (views::View* view : allViews()) {
-    const bool in_centre = !panel_views_.contains(view);
-    view->setMessage(run ? QString() : QStringLiteral("Open a trace, or run a prompt."),
-                     run || !in_centre ? QString() : QStringLiteral("Open checkpoint folder…"));
+    if (run)
+      view->setMessage({});
+    else
+      showNothingOpen(view);
     view->setRun(run);
     showRoles(view);
     fillPinned(view);
@@ -262,6 +263,13 @@ void MainWindow::showRun(std::shared_ptr<const views::RunData> run) {
   status_->setDevice(run ? run->device_text : QString());
   if (!run) status_->setReduction({});
   refreshTitle();
+}
+
+// What a view says while there is no trace: what to do, or that it is being done.
+void MainWindow::showNothingOpen(views::View* view) {
+  if (controller_->running()) return view->setMessage("The prompt is running.");
+  view->setMessage("Open a trace, or run a prompt.",
+                   panel_views_.contains(view) ? QString() : QStringLiteral("Open checkpoint folder…"));
 }
 
 // Other roles than the trace's own are named in the allocation view.

@@ -103,8 +103,9 @@ MainWindow::~MainWindow() {
   // The views must not hear of what the controller lets go of.
   controller_->disconnect(this);
   selection_.disconnect(this);
-  // The parts go while the selection and the worker they point to still live, and none may call back: QWidget's destructor would
-  // delete them after the members, and hiding them sends signals to a window that is no MainWindow any more.
+  // The parts go while the selection and the worker they point to still live, and none may call back:
+  // QWidget's destructor would delete them after the members, and hiding them sends signals to a window that
+  // is no MainWindow any more.
   qApp->removeEventFilter(this);
   view_area_->removeEventFilter(this);
   for (QObject* part : findChildren<QObject*>()) part->disconnect(this);
@@ -187,6 +188,8 @@ void MainWindow::connectController() {
   });
   connect(c, &Controller::runningChanged, this, [this](bool running) {
     bar_->setRunning(running);
+    if (!controller_->runData())
+      for (views::View* view : allViews()) showNothingOpen(view);
     if (!running) controller_->estimate(run_panel_->settings());
   });
   connect(c, &Controller::problem, this, [this](const Problem& p) {

@@ -113,6 +113,7 @@ class MainWindow : public QWidget {
   void showRun(std::shared_ptr<const views::RunData> run);
   void showHead(std::shared_ptr<const analysis::HeadData> head, const QString& message,
                 const QString& button);
+  void showNothingOpen(views::View* view);
   void showRoles(views::View* view);
   void fillPinned(views::View* view);
   void replaceView(Dock* dock, views::SelectionModel* selection);
