@@ -1,8 +1,8 @@
 // slotscope-cli run: prompts in, trace out.
-#include <utility>
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <utility>
 
 #include "app/cli/commands.h"
 #include "core/trace/writer.h"

@@ -1,7 +1,7 @@
 #include "app/window/run_task.h"
 
-#include <utility>
 #include <algorithm>
+#include <utility>
 
 #include "app/cli/run_options.h"
 #include "app/window/engine_loader.h"
