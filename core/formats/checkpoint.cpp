@@ -10,6 +10,7 @@
 #include "core/formats/sha256.h"
 #include "core/formats/sharded.h"
 #include "core/formats/utf8.h"
+#include "core/formats/values.h"
 
 namespace slotscope::formats {
 namespace {
@@ -58,14 +59,18 @@ class SafetensorsCheckpoint : public Checkpoint {
                          [](const TensorInfo& tensor, std::string_view n) { return tensor.name < n; });
     return at != tensors_.end() && at->name == name ? &*at : nullptr;
   }
-  std::span<const std::byte> data(const TensorInfo& tensor) const override {
-    return maps_.at(size_t(tensor.file))->bytes(tensor.offset, tensor.bytes);
+  TensorData slice(const TensorInfo& tensor, uint64_t first, uint64_t count) const override {
+    const uint64_t size = uint64_t(dtype_bits(tensor.dtype) / 8);
+    return {maps_.at(size_t(tensor.file))->bytes(tensor.offset + first * size, count * size), nullptr};
   }
   const nlohmann::json* config() const override { return has_config_ ? &config_ : nullptr; }
   const std::string& config_text() const override { return config_text_; }
   const std::vector<std::string>& warnings() const override { return warnings_; }
   const std::vector<std::string>& notes() const override { return notes_; }
   uint64_t total_bytes() const override { return total_bytes_; }
+  FileFormat format() const override { return FileFormat::safetensors; }
+  const std::vector<IgnoredItem>& ignored() const override { return ignored_; }
+  const std::vector<std::pair<std::string, std::string>>& metadata() const override { return metadata_; }
 
  private:
   // For one file of a folder the config is an extra: what is wrong with it becomes a warning.
@@ -96,6 +101,9 @@ class SafetensorsCheckpoint : public Checkpoint {
       maps_.push_back(std::make_unique<MappedFile>(path));
       SafetensorsHeader header = read_safetensors_header(*maps_.back(), int(maps_.size()) - 1);
       std::move(header.tensors.begin(), header.tensors.end(), std::back_inserter(listed));
+      for (auto& entry : header.metadata)
+        if (std::find(metadata_.begin(), metadata_.end(), entry) == metadata_.end())
+          metadata_.push_back(std::move(entry));
     }
     tensors_ = merge_tensors(found, std::move(listed), notes_, warnings_);
     size_t unknown = 0, fp8 = 0;
@@ -121,10 +129,28 @@ class SafetensorsCheckpoint : public Checkpoint {
   std::string config_text_;
   bool has_config_ = false;
   std::vector<std::string> warnings_, notes_;
+  std::vector<IgnoredItem> ignored_;
+  std::vector<std::pair<std::string, std::string>> metadata_;
   uint64_t total_bytes_ = 0;
 };
 
 }  // namespace
+
+TensorData Checkpoint::data(const TensorInfo& tensor) const {
+  return slice(tensor, 0, element_count(tensor));
+}
+
+std::string_view format_name(FileFormat format) {
+  switch (format) {
+    case FileFormat::safetensors:
+      return "safetensors";
+    case FileFormat::torch_zip:
+      return "torch.save (zip)";
+    case FileFormat::torch_legacy:
+      return "torch.save (legacy)";
+  }
+  return "";
+}
 
 std::shared_ptr<const Checkpoint> Checkpoint::open(const fs::path& path, const OpenOptions& options) {
   return std::make_shared<const SafetensorsCheckpoint>(path, options);

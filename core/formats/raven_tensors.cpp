@@ -212,9 +212,9 @@ void check_raven_values(const Checkpoint& checkpoint, RavenConfig& config) {
   const TensorInfo* head = config.tied ? checkpoint.find("lm_head.weight") : nullptr;
   const TensorInfo* embedding = checkpoint.find(config.prefix + "embeddings.weight");
   if (!head || !embedding) return;
-  const bool same =
-      head->shape == embedding->shape && head->dtype == embedding->dtype &&
-      std::memcmp(checkpoint.data(*head).data(), checkpoint.data(*embedding).data(), head->bytes) == 0;
+  const bool same = head->shape == embedding->shape && head->dtype == embedding->dtype &&
+                    std::memcmp(checkpoint.data(*head).bytes.data(), checkpoint.data(*embedding).bytes.data(),
+                                head->bytes) == 0;
   if (same)
     config.notes.push_back("the stored lm_head.weight equals the embedding");
   else

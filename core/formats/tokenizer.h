@@ -34,4 +34,7 @@ class Tokenizer {
   virtual std::string kind() const = 0;                    // "byte-level BPE, 258 entries"
 };
 
+// False in a build with SLOTSCOPE_TOKENIZERS=OFF: only byte-level vocabularies without a regex load there.
+bool has_all_tokenizers();
+
 }  // namespace slotscope::formats

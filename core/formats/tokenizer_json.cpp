@@ -33,6 +33,14 @@ void refuse_tokenizer(const std::string& file, std::string item, std::string fou
                "This tokenizer cannot be followed exactly; run the model from token ids instead."});
 }
 
+bool has_all_tokenizers() {
+#ifdef SLOTSCOPE_TOKENIZERS
+  return true;
+#else
+  return false;
+#endif
+}
+
 std::shared_ptr<const Tokenizer> Tokenizer::load(const fs::path& folder) {
   std::error_code ignored;
   const fs::path path = folder / "tokenizer.json";

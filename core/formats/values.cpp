@@ -82,8 +82,8 @@ void convert(const std::byte* source, DType dtype, uint64_t count, Out* out) {
 }
 
 // The bytes of elements [first, first + count) after all checks.
-const std::byte* element_bytes(const Checkpoint& checkpoint, const TensorInfo& tensor, uint64_t first,
-                               uint64_t count) {
+TensorData element_bytes(const Checkpoint& checkpoint, const TensorInfo& tensor, uint64_t first,
+                         uint64_t count) {
   const std::string file = checkpoint.files()[size_t(tensor.file)].string();
   const std::string item = "tensor '" + printable(tensor.name) + "'";
   if (!can_compute(tensor.dtype))
@@ -94,8 +94,7 @@ const std::byte* element_bytes(const Checkpoint& checkpoint, const TensorInfo& t
   if (first > total || count > total - first)
     throw Error({file, item, "elements " + std::to_string(first) + " to " + std::to_string(first + count),
                  "a range inside its " + std::to_string(total) + " elements", ""});
-  const auto bytes = checkpoint.data(tensor);
-  return bytes.data() + first * uint64_t(dtype_bits(tensor.dtype) / 8);
+  return checkpoint.slice(tensor, first, count);
 }
 
 template <class Stored>
@@ -130,7 +129,8 @@ uint64_t element_count(const TensorInfo& tensor) {
 
 std::vector<double> read_values(const Checkpoint& checkpoint, const TensorInfo& tensor, uint64_t first,
                                 uint64_t count) {
-  const std::byte* source = element_bytes(checkpoint, tensor, first, count);
+  const TensorData data = element_bytes(checkpoint, tensor, first, count);
+  const std::byte* source = data.bytes.data();
   std::vector<double> values(count);
   convert_values(source, tensor.dtype, count, values.data());
   return values;
@@ -138,7 +138,8 @@ std::vector<double> read_values(const Checkpoint& checkpoint, const TensorInfo& 
 
 std::vector<std::string> read_values_text(const Checkpoint& checkpoint, const TensorInfo& tensor,
                                           uint64_t first, uint64_t count) {
-  const std::byte* source = element_bytes(checkpoint, tensor, first, count);
+  const TensorData data = element_bytes(checkpoint, tensor, first, count);
+  const std::byte* source = data.bytes.data();
   if (tensor.dtype == DType::i64) return whole_texts<int64_t>(source, count);
   if (tensor.dtype == DType::u64) return whole_texts<uint64_t>(source, count);
   std::vector<double> values(count);

@@ -36,7 +36,8 @@ at::Tensor Weights::load(const std::string& name, at::ScalarType type) const {
                  .expected = "a weight of this name"});
   at::Tensor result;
   if (const auto stored = stored_type(info->dtype)) {
-    const auto bytes = checkpoint_.data(*info);
+    const formats::TensorData data = checkpoint_.data(*info);
+    const auto bytes = data.bytes;
     const auto options = at::TensorOptions().dtype(*stored);
     // safetensors aligns nothing but its header: a tensor behind one of odd size may start between element
     // boundaries.
