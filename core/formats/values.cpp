@@ -81,18 +81,18 @@ void convert(const std::byte* source, DType dtype, uint64_t count, Out* out) {
   }
 }
 
+std::string file_of(const Checkpoint& checkpoint, const TensorInfo& tensor) {
+  return checkpoint.files()[size_t(tensor.file)].string();
+}
+std::string item_of(const TensorInfo& tensor) { return "tensor '" + printable(tensor.name) + "'"; }
+
 // The bytes of elements [first, first + count) after all checks.
 TensorData element_bytes(const Checkpoint& checkpoint, const TensorInfo& tensor, uint64_t first,
                          uint64_t count) {
-  const std::string file = checkpoint.files()[size_t(tensor.file)].string();
-  const std::string item = "tensor '" + printable(tensor.name) + "'";
-  if (!can_compute(tensor.dtype))
-    throw Error({file, item, "dtype " + printable(tensor.dtype_text, 20) + " cannot be computed with",
-                 "BF16, F16, F32, F64, F8_E4M3, F8_E5M2, BOOL or whole numbers",
-                 "Convert the tensor first."});
+  require_computable(checkpoint, tensor);
   const uint64_t total = element_count(tensor);
   if (first > total || count > total - first)
-    throw Error({file, item, "elements " + std::to_string(first) + " to " + std::to_string(first + count),
+    throw Error({file_of(checkpoint, tensor), item_of(tensor), "elements " + std::to_string(first) + " to " + std::to_string(first + count),
                  "a range inside its " + std::to_string(total) + " elements", ""});
   return checkpoint.slice(tensor, first, count);
 }
@@ -112,6 +112,13 @@ std::vector<std::string> whole_texts(const std::byte* source, uint64_t count) {
 
 bool can_compute(DType dtype) {
   return dtype != DType::f4 && dtype != DType::f8_e8m0 && dtype != DType::c64 && dtype != DType::unknown;
+}
+
+void require_computable(const Checkpoint& checkpoint, const TensorInfo& tensor) {
+  if (can_compute(tensor.dtype)) return;
+  throw Error({file_of(checkpoint, tensor), item_of(tensor),
+               "dtype " + printable(tensor.dtype_text, 20) + " cannot be computed with",
+               "BF16, F16, F32, F64, F8_E4M3, F8_E5M2, BOOL or whole numbers", "Convert the tensor first."});
 }
 
 void convert_values(const std::byte* source, DType dtype, uint64_t count, double* out) {

@@ -13,6 +13,8 @@ namespace slotscope::formats {
 
 // False for F4, F8_E8M0, C64 and unknown: they are listed, but nothing is computed with them.
 bool can_compute(DType dtype);
+// Throws Error naming file, tensor and dtype when can_compute(tensor.dtype) is false.
+void require_computable(const Checkpoint& checkpoint, const TensorInfo& tensor);
 
 // `count` values at `source` (any alignment, little-endian) to `out`. To float: rounds F64 and wide integers
 // to nearest; exact for BF16, F16, F32, F8 and narrow integers. The caller has checked can_compute.
