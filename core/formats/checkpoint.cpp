@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/formats/config.h"
+#include "core/formats/float8_scales.h"
 #include "core/formats/json.h"
 #include "core/formats/safetensors.h"
 #include "core/formats/sha256.h"
@@ -106,19 +107,16 @@ class SafetensorsCheckpoint : public Checkpoint {
           metadata_.push_back(std::move(entry));
     }
     tensors_ = merge_tensors(found, std::move(listed), notes_, warnings_);
-    size_t unknown = 0, fp8 = 0;
-    bool scales = false;
+    size_t unknown = 0;
     for (const TensorInfo& tensor : tensors_) {
       total_bytes_ += tensor.bytes;
       unknown += tensor.dtype == DType::unknown;
-      fp8 += tensor.dtype == DType::f8_e4m3 || tensor.dtype == DType::f8_e5m2;
-      scales |= tensor.name.find("scale") != std::string::npos;
     }
     if (tensors_.empty()) notes_.push_back("the file holds no tensors: no weights");
     if (unknown) notes_.push_back(std::to_string(unknown) + " tensors have a dtype that is not known here");
-    if (fp8 && !scales)
-      warnings_.push_back(std::to_string(fp8) +
-                          " FP8 tensors and no scales: their values may need a factor that is not stored");
+    Float8Words float8 = float8_words(tensors_);
+    if (!float8.warning.empty()) warnings_.push_back(std::move(float8.warning));
+    if (!float8.note.empty()) notes_.push_back(std::move(float8.note));
   }
 
   fs::path folder_;

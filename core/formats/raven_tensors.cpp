@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "core/error.h"
+#include "core/formats/float8_scales.h"
 #include "core/formats/raven_check.h"
 #include "core/formats/raven_config.h"
 #include "core/formats/utf8.h"
@@ -108,6 +109,28 @@ bool ignorable(const std::string& name, const RavenConfig& config) {
                why, advice});
 }
 
+// Reals only. FP8 is read as it is, with the checkpoint's warning, unless a scale is stored beside it (B10).
+void check_weight_dtype(const Checkpoint& checkpoint, const TensorInfo& tensor) {
+  const std::string dtype = "dtype " + printable(tensor.dtype_text, 20);
+  switch (tensor.dtype) {
+    case DType::bf16:
+    case DType::f16:
+    case DType::f32:
+    case DType::f64:
+      return;
+    case DType::f8_e4m3:
+    case DType::f8_e5m2:
+      if (const TensorInfo* scale = find_scale(checkpoint.tensors(), tensor))
+        throw Error({file_of(checkpoint, tensor), quoted(tensor.name), dtype + " with the scale " + quoted(scale->name),
+                     "weights that need no scale",
+                     "Quantised weights are not supported: save the model in bfloat16."});
+      return;
+    default:
+      throw Error({file_of(checkpoint, tensor), quoted(tensor.name), dtype, "BF16, F16, F32, F64 or FP8",
+                   "Quantised weights are not supported: save the model in bfloat16."});
+  }
+}
+
 // R13: the decay is computed in at least float32, but what was stored in 16 bits has been rounded already.
 void note_decay_dtypes(const Checkpoint& checkpoint, RavenConfig& config) {
   if (config.decay_type != DecayType::mamba2) return;
@@ -171,11 +194,7 @@ void check_raven_tensors(const Checkpoint& checkpoint, RavenConfig& config) {
       throw Error({file_of(checkpoint, *found), quoted(want.name), "shape " + shape_text(found->shape),
                    shape_text(want.shape) + " (" + want.meaning + ")",
                    "Is config.json the one of these weights?"});
-    if (found->dtype != DType::bf16 && found->dtype != DType::f16 && found->dtype != DType::f32 &&
-        found->dtype != DType::f64)
-      throw Error({file_of(checkpoint, *found), quoted(want.name),
-                   "dtype " + printable(found->dtype_text, 20), "BF16, F16, F32 or F64",
-                   "Quantised weights need their scales and are not supported: save the model in bfloat16."});
+    check_weight_dtype(checkpoint, *found);
   }
   if (first_missing) missing(checkpoint, config, *first_missing, missing_count);
   const TensorInfo* first_extra = nullptr;

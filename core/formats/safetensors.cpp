@@ -23,6 +23,12 @@ DType dtype_from(std::string_view text) {
   return DType::unknown;
 }
 
+// Bits per element of the format's kinds that have no place in DType: they are listed with their size, and never read.
+int listed_bits(std::string_view text) {
+  if (text == "F6_E2M3" || text == "F6_E3M2") return 6;
+  return text == "F8_E4M3FNUZ" || text == "F8_E5M2FNUZ" ? 8 : 0;
+}
+
 std::string tensor_item(std::string_view name) { return "tensor '" + printable(name) + "'"; }
 
 // Fills the tensor list straight from the parser's events: a document tree of a 100 MB header would need
@@ -214,7 +220,8 @@ class HeaderReader : public nlohmann::json_sax<json> {
                   "begin <= end");
     current_.offset = offsets_[0];
     current_.bytes = offsets_[1] - offsets_[0];
-    const int bits = dtype_bits(current_.dtype);
+    int bits = dtype_bits(current_.dtype);
+    if (bits == 0) bits = listed_bits(current_.dtype_text);
     uint64_t bytes = 0;  // an unknown dtype is checked for overflow as if it had one byte per element
     const bool fits = tensor_bytes(current_.shape, bits ? bits : 8, bytes);
     if (!fits)

@@ -207,7 +207,8 @@ bool by_codes(const Checkpoint& checkpoint, const TensorInfo& tensor, const Stat
   const std::vector<ValueCount> sorted = sorted_values(tensor.dtype, codes, out);
   if (sorted.empty()) return true;
   out.minimum = sorted.front().value, out.maximum = sorted.back().value;
-  out.minimum_text = number_text(out.minimum), out.maximum_text = number_text(out.maximum);
+  const auto text = [&](double v) { return is_whole(tensor.dtype) ? std::to_string(int64_t(v)) : number_text(v); };
+  out.minimum_text = text(out.minimum), out.maximum_text = text(out.maximum);
   const Moments m = moments_of(sorted);
   finish_moments(out, m, m.mean, 1);
   const auto at_rank = [&](uint64_t rank) {

@@ -114,6 +114,23 @@ bool can_compute(DType dtype) {
   return dtype != DType::f4 && dtype != DType::f8_e8m0 && dtype != DType::c64 && dtype != DType::unknown;
 }
 
+bool is_whole(DType dtype) {
+  switch (dtype) {
+    case DType::i8:
+    case DType::u8:
+    case DType::i16:
+    case DType::u16:
+    case DType::i32:
+    case DType::u32:
+    case DType::i64:
+    case DType::u64:
+    case DType::boolean:
+      return true;
+    default:
+      return false;
+  }
+}
+
 void require_computable(const Checkpoint& checkpoint, const TensorInfo& tensor) {
   if (can_compute(tensor.dtype)) return;
   throw Error({file_of(checkpoint, tensor), item_of(tensor),
@@ -147,12 +164,24 @@ std::vector<std::string> read_values_text(const Checkpoint& checkpoint, const Te
                                           uint64_t first, uint64_t count) {
   const TensorData data = element_bytes(checkpoint, tensor, first, count);
   const std::byte* source = data.bytes.data();
-  if (tensor.dtype == DType::i64) return whole_texts<int64_t>(source, count);
-  if (tensor.dtype == DType::u64) return whole_texts<uint64_t>(source, count);
+  switch (tensor.dtype) {
+    case DType::i32:
+      return whole_texts<int32_t>(source, count);
+    case DType::u32:
+      return whole_texts<uint32_t>(source, count);
+    case DType::i64:
+      return whole_texts<int64_t>(source, count);
+    case DType::u64:
+      return whole_texts<uint64_t>(source, count);
+    default:
+      break;
+  }
   std::vector<double> values(count);
   convert_values(source, tensor.dtype, count, values.data());
   std::vector<std::string> texts(count);
-  for (uint64_t i = 0; i < count; ++i) texts[i] = number_text(values[i]);
+  const bool whole = is_whole(tensor.dtype);  // 16 bits at most: "20000" and never "2e+04"
+  for (uint64_t i = 0; i < count; ++i)
+    texts[i] = whole ? std::to_string(int64_t(values[i])) : number_text(values[i]);
   return texts;
 }
 

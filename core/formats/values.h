@@ -13,6 +13,8 @@ namespace slotscope::formats {
 
 // False for F4, F8_E8M0, C64 and unknown: they are listed, but nothing is computed with them.
 bool can_compute(DType dtype);
+// I8 to U64 and BOOL.
+bool is_whole(DType dtype);
 // Throws Error naming file, tensor and dtype when can_compute(tensor.dtype) is false.
 void require_computable(const Checkpoint& checkpoint, const TensorInfo& tensor);
 

@@ -57,13 +57,13 @@ inline std::string zeros_file(const std::vector<Shape>& tensors, float fill = 0)
   for (const auto& tensor : tensors) {
     uint64_t count = 1;
     for (int64_t n : tensor.shape) count *= uint64_t(n);
-    const bool wide = tensor.dtype == "F32";
+    const size_t width = tensor.dtype == "F32" ? 4 : tensor.dtype.starts_with("F8") ? 1 : 2;  // F8: of zeros only
     const uint64_t begin = data.size();
     for (uint64_t i = 0; i < count; ++i) {
       uint32_t bits;
       std::memcpy(&bits, &fill, 4);
-      if (!wide) bits >>= 16;
-      data.append(reinterpret_cast<const char*>(&bits), wide ? 4 : 2);
+      if (width < 4) bits >>= 16;
+      data.append(reinterpret_cast<const char*>(&bits), width);
     }
     header[tensor.name] = {
         {"dtype", tensor.dtype}, {"shape", tensor.shape}, {"data_offsets", {begin, data.size()}}};

@@ -371,6 +371,26 @@ SLOTSCOPE_CASE(bias_values) {
               "uninitialised");
 }
 
+// B10: FP8 weights are read as they are and named in a warning; with a scale beside them they are refused by name, and so are
+// other dtypes that are no reals.
+SLOTSCOPE_CASE(float8_weights) {
+  const std::string name = "model.layers.0.mlp.up_proj.weight";
+  const auto made = [&] { return Made(t, "raven_fla_default").shape(name, {48, 32}, "F8_E4M3"); };
+  const auto bare = made().open(t);
+  CHECK_EQ(read_raven_config(*bare).layers, 2);
+  CHECK(any_has(bare->warnings(), "1 FP8 tensor without a scale ('" + name + "')"));
+  for (const std::string scale : {"weight_scale", "weight_scale_inv", "scale_weight", "scale", "weight_scales"}) {
+    const auto scaled = made().shape("model.layers.0.mlp.up_proj." + scale, {}).open(t);
+    CHECK(!any_has(scaled->warnings(), "FP8"));
+    CHECK(any_has(scaled->notes(), "1 FP8 tensor with scales"));
+    CHECK_ERROR(read_raven_config(*scaled), name, "F8_E4M3 with the scale", "up_proj." + scale, "bfloat16");
+  }
+  // Any other tensor that has "scale" in its name does not silence the warning.
+  const auto other = made().shape("model.layers.1.mlp.up_proj.weight_scale", {}).open(t);
+  CHECK(any_has(other->warnings(), "1 FP8 tensor without a scale"));
+  CHECK_ERROR(Made(t, "raven_fla_default").shape(name, {48, 32}, "I16").read(t), name, "dtype I16", "BF16");
+}
+
 // R12, R13: names, and stored dtypes of the decay.
 SLOTSCOPE_CASE(names_and_dtypes) {
   const RavenConfig rounded = Made(t, "raven_fla_default").both("A_log", {4}, "BF16").read(t);
