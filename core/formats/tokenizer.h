@@ -13,6 +13,7 @@ namespace slotscope::formats {
 
 struct Encoding {
   std::vector<int32_t> ids;
+  std::vector<std::string> tokens;                        // the vocabulary's strings; unknown and added tokens: as in the text
   std::vector<std::pair<int64_t, int64_t>> offsets;       // code points of the text, half-open; [0,0) for added special tokens
   std::vector<std::pair<int64_t, int64_t>> byte_offsets;  // the same in bytes
 };
@@ -28,13 +29,19 @@ class Tokenizer {
   virtual Encoding encode(std::string_view text, bool add_special = true) const = 0;
   virtual std::string decode(const std::vector<int32_t>& ids, bool skip_special = true) const = 0;  // raw bytes, may be cut UTF-8
   virtual std::string token_text(int32_t id) const = 0;   // the vocabulary's string; "<unused 300>" for ids without one
-  virtual std::string token_bytes(int32_t id) const = 0;  // decoded bytes; special tokens: their text
+  // The bytes that a token stands for inside a text, never U+FFFD: a part of a character is its raw bytes; added tokens are
+  // their text. decode(ids, false) is these bytes one after the other, less what a decoder takes from the front of the
+  // whole text (the space that SentencePiece puts there); only added tokens with letters like é in a byte-level
+  // vocabulary, and tokenizers without a decoder (spaces between tokens), decode differently in the public library.
+  virtual std::string token_bytes(int32_t id) const = 0;
   virtual bool is_special(int32_t id) const = 0;
   virtual int32_t size() const = 0;                        // one more than the largest id
   virtual std::string kind() const = 0;                    // "byte-level BPE, 258 entries"
+  virtual std::vector<std::string> notes() const { return {}; }  // what a user should know: settings left out of account
 };
 
-// False in a build with SLOTSCOPE_TOKENIZERS=OFF: only byte-level vocabularies without a regex load there.
+// False in a build with SLOTSCOPE_TOKENIZERS=OFF: tokenizers that need Unicode tables, regular expressions or
+// SentencePiece are refused there.
 bool has_all_tokenizers();
 
 }  // namespace slotscope::formats

@@ -232,27 +232,35 @@ SLOTSCOPE_CASE(long_text_is_fast) {
 
 // What cannot be followed exactly is an error at load that names it.
 SLOTSCOPE_CASE(refused_by_name) {
-  CHECK_ERROR(load(t, changed(t, "/normalizer", {{"type", "NFC"}})), "normalizer", "NFC", "token ids");
-  CHECK_ERROR(load(t, changed(t, "/pre_tokenizer/use_regex", true)), "pre_tokenizer.use_regex");
-  CHECK_ERROR(load(t, changed(t, "/pre_tokenizer/add_prefix_space", true)), "add_prefix_space");
-  CHECK_ERROR(load(t, changed(t, "/pre_tokenizer", nullptr)), "pre_tokenizer", "null");
-  CHECK_ERROR(load(t, changed(t, "/pre_tokenizer", {{"type", "Metaspace"}})), "Metaspace");
-  CHECK_ERROR(load(t, changed(t, "/decoder", {{"type", "WordPiece"}})), "decoder", "WordPiece");
-  CHECK_ERROR(load(t, changed(t, "/model/type", "Unigram")), "model.type", "Unigram");
+  CHECK_ERROR(load(t, changed(t, "/normalizer", {{"type", "BertNormalizer"}})), "normalizer.type",
+              "BertNormalizer", "token ids");
+  CHECK_ERROR(load(t, changed(t, "/normalizer", {{"type", "Strip"}})), "normalizer.strip_left", "missing");
+  CHECK_ERROR(load(t, changed(t, "/pre_tokenizer", {{"type", "UnicodeScripts"}})), "pre_tokenizer.type",
+              "UnicodeScripts");
+  CHECK_ERROR(load(t, changed(t, "/pre_tokenizer/use_regex", 1)), "pre_tokenizer.use_regex", "1",
+              "true or false");
+  CHECK_ERROR(load(t, changed(t, "/pre_tokenizer", {{"type", "Metaspace"}})), "pre_tokenizer.replacement");
+  CHECK_ERROR(load(t, changed(t, "/pre_tokenizer",
+                              {{"type", "Sequence"},
+                               {"pretokenizers", {{{"type", "Split"}, {"behavior", "Isolated"}}}}})),
+              "pre_tokenizer.pretokenizers[0].pattern", "missing", "String or Regex");
+  CHECK_ERROR(load(t, changed(t, "/decoder", {{"type", "CTC"}})), "decoder.type", "CTC");
+  CHECK_ERROR(load(t, changed(t, "/model/type", "Unigram")), "model.vocab", "a list of [text, score]");
+  CHECK_ERROR(load(t, changed(t, "/model/type", "Other")), "model.type", "Other");
   CHECK_ERROR(load(t, changed(t, "/model/dropout", 0.1)), "model.dropout", "0.1");
-  CHECK_ERROR(load(t, changed(t, "/model/end_of_word_suffix", "</w>")), "end_of_word_suffix");
-  CHECK_ERROR(load(t, changed(t, "/post_processor/type", "BertProcessing")), "BertProcessing");
+  CHECK_ERROR(load(t, changed(t, "/model/unk_token", "<unk>")), "model.unk_token", "<unk>");
+  CHECK_ERROR(load(t, changed(t, "/post_processor/type", "Other")), "post_processor.type", "Other");
   CHECK_ERROR(load(t, changed(t, "/post_processor/special_tokens", json::object())),
               "post_processor.single[0]", "<bos>");
   CHECK_ERROR(load(t, changed(t, "/post_processor/single", json::array())), "post_processor.single",
               "exactly once");
-  CHECK_ERROR(load(t, changed(t, "/added_tokens/0/lstrip", true)), "added_tokens[0].lstrip");
+  CHECK_ERROR(load(t, changed(t, "/added_tokens/0/lstrip", "yes")), "added_tokens[0].lstrip", "yes");
   CHECK_ERROR(load(t, changed(t, "/added_tokens/1/content", "<bos>")), "added_tokens[1]", "twice");
   CHECK_ERROR(load(t, changed(t, "/added_tokens/0/id", -1)), "added_tokens[0].id");
   CHECK_ERROR(load(t, changed(t, "/added_tokens/0/id", 97)), "id 97", "<bos>");
   CHECK_ERROR(load(t, changed(t, "/model/vocab/q", 97)), "id 97");
   CHECK_ERROR(load(t, changed(t, "/model/vocab/q", 1e30)), "vocab");
-  CHECK_ERROR(load(t, changed(t, "/truncation", {{"max_length", 5}})), "truncation");
+  CHECK_ERROR(load(t, changed(t, "/truncation", 5)), "truncation", "5");
   const auto folder = t.temp();
   CHECK(Tokenizer::load(folder) == nullptr);
   write_file(folder / "tokenizer.model", "x");
@@ -270,6 +278,18 @@ SLOTSCOPE_CASE(refused_by_name) {
   const auto tokenizer = load(t, partial);
   CHECK_EQ(tokenizer->encode("p", false).ids, std::vector<int32_t>{112});
   CHECK_ERROR(tokenizer->encode("pq", false), "0x71", "position 1");
+}
+
+// Settings of a run that somebody saved change no ids; they are told.
+SLOTSCOPE_CASE(stored_truncation) {
+  json root = changed(t, "/truncation", {{"max_length", 2}, {"strategy", "LongestFirst"}, {"stride", 0}});
+  root["padding"] = {{"strategy", {{"Fixed", 9}}}, {"pad_id", 0}};
+  const auto tokenizer = load(t, root);
+  CHECK_EQ(tokenizer->encode("abc").ids, (std::vector<int32_t>{256, 97, 98, 99}));
+  CHECK_EQ(tokenizer->notes(),
+           (std::vector<std::string>{"truncation stored in tokenizer.json is not applied: texts stay whole",
+                                     "padding stored in tokenizer.json is not applied: texts stay whole"}));
+  CHECK(load(t, bundled(t))->notes().empty());
 }
 
 // Post-processors: none, and one with tokens on both sides.

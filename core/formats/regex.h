@@ -1,0 +1,61 @@
+// Regular expressions of tokenizer.json. They are written for Oniguruma (the public library's engine) and run
+// by ICU: a pattern is translated where the two differ in meaning and refused at load where it cannot be.
+// Every search has a limit of stack and time, so that a hostile pattern or text ends with an Error.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/formats/tokenizer_item.h"
+
+namespace slotscope::formats {
+
+// When the searches of one encode or decode must be done: 5 s and 20 s for each MiB of text. Ordinary
+// patterns need far less than a tenth of a second for a MiB.
+class Deadline {
+ public:
+  explicit Deadline(size_t bytes)
+      : end_(std::chrono::steady_clock::now() +
+             std::chrono::milliseconds(5000 + int64_t(bytes) * 20 / 1024)) {}
+  bool passed() const { return std::chrono::steady_clock::now() > end_; }
+
+ private:
+  std::chrono::steady_clock::time_point end_;
+};
+
+// The same pattern for ICU. Throws Error through `item` for what has no equal there.
+std::string translate_regex(const std::string& pattern, const JsonItem& item);
+
+class Regex {
+ public:
+  // Throws Error (naming `item`) for a pattern that cannot be run as the public library runs it.
+  static std::shared_ptr<const Regex> compile(const std::string& pattern, const JsonItem& item);
+  ~Regex();
+
+  struct Match {
+    size_t begin, end;  // bytes
+  };
+  // Searches many texts one after the other; not for two threads at once.
+  class Searcher {
+   public:
+    Searcher(const Regex& regex, const Deadline& deadline);
+    ~Searcher();
+    // All matches in order, as the public library lists them: no empty match right behind another match.
+    // `text` is valid UTF-8. Throws Error when the limit of stack or time is reached.
+    void find(std::string_view text, std::vector<Match>& matches);
+
+   private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+  };
+
+ private:
+  Regex();
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace slotscope::formats
