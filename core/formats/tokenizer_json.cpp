@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "core/formats/json.h"
+#include "core/formats/tokenizer_files.h"
 #include "core/formats/tokenizer_item.h"
 #include "core/formats/utf8.h"
 
@@ -35,13 +36,7 @@ bool has_all_tokenizers() {
 std::shared_ptr<const Tokenizer> Tokenizer::load(const fs::path& folder) {
   std::error_code ignored;
   const fs::path path = folder / "tokenizer.json";
-  if (!fs::exists(path, ignored)) {
-    for (const char* other : {"tokenizer.model", "vocab.json", "spiece.model"})
-      if (fs::exists(folder / other, ignored))
-        refuse_tokenizer((folder / other).string(), "", "a tokenizer in this form is not read yet",
-                         "tokenizer.json");
-    return nullptr;
-  }
+  if (!fs::exists(path, ignored)) return load_other_tokenizer(folder);
   const json root = parse_json(read_text_file(path, kMaxTokenizerBytes), {.file = path.string()});
   return make_tokenizer(root, path.string());
 }
