@@ -8,6 +8,7 @@
 #include "app/cli/commands.h"
 #include "app/cli/help.h"
 #include "core/fields.h"
+#include "core/formats/tensor_statistics.h"
 
 namespace slotscope::cli {
 namespace {
@@ -45,6 +46,12 @@ void add_info(CLI::App& app, Settings& s) {
   sub->add_option("--flavour", s.info.flavour, "Read the folder as this reference code's (default: detected)")
       ->option_text("fla|goombalab");
   sub->add_flag("--ignore-index", s.info.ignore_index, "Read all *.safetensors, not what the index file lists");
+  CLI::Option* tensor = sub->add_option("--tensor", s.info.tensor, "Statistics and a histogram of this tensor, which is read")
+                            ->option_text("NAME")->group("One tensor");
+  sub->add_option("--bins", s.info.bins, "Bins of the histogram (default 32; 0: none)")
+      ->check(whole_number(0, formats::kMaxBins))->option_text("N")->needs(tensor)->group("One tensor");
+  sub->add_flag("--log-bins", s.info.log_bins, "Bins as steps of the logarithm on both sides of zero, linear around it")
+      ->needs(tensor)->group("One tensor");
   add_output_flags(sub, s.console, false);
 }
 

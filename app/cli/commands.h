@@ -13,10 +13,15 @@ namespace slotscope::cli {
 struct InfoSettings {
   std::string folder, flavour;
   bool tensors = false, ignore_index = false;
+  std::string tensor;     // --tensor: its statistics and nothing else
+  int bins = 32;          // of its histogram
+  bool log_bins = false;  // symmetric log
 };
 // What config.json and the weights' headers say; reads no weight. A folder that cannot be run is listed all the same, with the
 // reason (exit 0).
 int run_info(const InfoSettings&, const Console&);
+// info --tensor: reads that tensor. Exit 130 when cancelled.
+int run_tensor_statistics(const InfoSettings&, const Console&);
 
 struct RunCommandSettings {
   std::string folder, out, compress = "deflate";

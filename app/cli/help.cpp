@@ -95,10 +95,11 @@ const char* const kRunFooter =
     "    slotscope-cli run MODEL --ids-file prompts.json --capture route --json --out many.h5\n";
 
 const char* const kInfoFooter =
-    "No weight is read. A folder of an unknown family is listed too; only running it is refused.\n"
+    "No weight is read, but the one of --tensor. A folder of an unknown family is listed too; only running it is refused.\n"
     "\n"
     "Examples:\n"
     "  slotscope-cli info MODEL\n"
+    "  slotscope-cli info MODEL --tensor model.embeddings.weight --bins 20\n"
     "  slotscope-cli info MODEL --json | python3 -c 'import json, sys; print(json.load(sys.stdin)[\"parameters\"])'\n";
 
 const char* const kAnalyzeFooter =

@@ -207,8 +207,7 @@ bool by_codes(const Checkpoint& checkpoint, const TensorInfo& tensor, const Stat
   const std::vector<ValueCount> sorted = sorted_values(tensor.dtype, codes, out);
   if (sorted.empty()) return true;
   out.minimum = sorted.front().value, out.maximum = sorted.back().value;
-  const auto text = [&](double v) { return is_whole(tensor.dtype) ? std::to_string(int64_t(v)) : number_text(v); };
-  out.minimum_text = text(out.minimum), out.maximum_text = text(out.maximum);
+  out.minimum_text = value_text(out.minimum, tensor.dtype), out.maximum_text = value_text(out.maximum, tensor.dtype);
   const Moments m = moments_of(sorted);
   finish_moments(out, m, m.mean, 1);
   const auto at_rank = [&](uint64_t rank) {
@@ -316,7 +315,8 @@ class Streamed {
     if (largest_ == 0) largest_ = 0;
     out_.minimum = double(least_), out_.maximum = double(largest_);
     if constexpr (kReal) {
-      out_.minimum_text = number_text(out_.minimum), out_.maximum_text = number_text(out_.maximum);
+      const DType dtype = sizeof(T) == 4 ? DType::f32 : DType::f64;
+      out_.minimum_text = value_text(out_.minimum, dtype), out_.maximum_text = value_text(out_.maximum, dtype);
       // Squares of very large or very small doubles would leave the range: measured again, scaled by a power of two.
       const double size = std::max(std::abs(out_.minimum), std::abs(out_.maximum));
       rescale_ = size > 0 && (size > 0x1p400 || size < 0x1p-400);

@@ -1,6 +1,7 @@
 #include "core/formats/values.h"
 
 #include <bit>
+#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -131,6 +132,14 @@ bool is_whole(DType dtype) {
   }
 }
 
+std::string value_text(double value, DType dtype) {
+  if (is_whole(dtype)) return std::to_string(int64_t(value));  // "20000" and never "2e+04"
+  if (dtype != DType::f32 || !std::isfinite(value)) return number_text(value);
+  char text[32];
+  const auto end = std::to_chars(text, text + sizeof text, float(value)).ptr;
+  return {text, end};
+}
+
 void require_computable(const Checkpoint& checkpoint, const TensorInfo& tensor) {
   if (can_compute(tensor.dtype)) return;
   throw Error({file_of(checkpoint, tensor), item_of(tensor),
@@ -164,24 +173,12 @@ std::vector<std::string> read_values_text(const Checkpoint& checkpoint, const Te
                                           uint64_t first, uint64_t count) {
   const TensorData data = element_bytes(checkpoint, tensor, first, count);
   const std::byte* source = data.bytes.data();
-  switch (tensor.dtype) {
-    case DType::i32:
-      return whole_texts<int32_t>(source, count);
-    case DType::u32:
-      return whole_texts<uint32_t>(source, count);
-    case DType::i64:
-      return whole_texts<int64_t>(source, count);
-    case DType::u64:
-      return whole_texts<uint64_t>(source, count);
-    default:
-      break;
-  }
+  if (tensor.dtype == DType::i64) return whole_texts<int64_t>(source, count);
+  if (tensor.dtype == DType::u64) return whole_texts<uint64_t>(source, count);
   std::vector<double> values(count);
   convert_values(source, tensor.dtype, count, values.data());
   std::vector<std::string> texts(count);
-  const bool whole = is_whole(tensor.dtype);  // 16 bits at most: "20000" and never "2e+04"
-  for (uint64_t i = 0; i < count; ++i)
-    texts[i] = whole ? std::to_string(int64_t(values[i])) : number_text(values[i]);
+  for (uint64_t i = 0; i < count; ++i) texts[i] = value_text(values[i], tensor.dtype);
   return texts;
 }
 

@@ -23,8 +23,11 @@ void require_computable(const Checkpoint& checkpoint, const TensorInfo& tensor);
 void convert_values(const std::byte* source, DType dtype, uint64_t count, double* out);
 void convert_values(const std::byte* source, DType dtype, uint64_t count, float* out);
 
-// Elements [first, first + count) as text: integers exactly (never through double), reals in the shortest
-// form that reads back, booleans as 0 and 1. Throws Error for dtypes that cannot be computed with.
+// One value of a dtype of at most 32 bits, or F64, as text: whole numbers in full, reals in the shortest form that reads back
+// as that dtype (of 16 bits and less: as double, which is exact).
+std::string value_text(double value, DType dtype);
+
+// Elements [first, first + count) as text like value_text, I64 and U64 exactly (never through double), booleans as 0 and 1. Throws Error for dtypes that cannot be computed with.
 std::vector<std::string> read_values_text(const Checkpoint& checkpoint, const TensorInfo& tensor,
                                           uint64_t first, uint64_t count);
 

@@ -127,7 +127,10 @@ SLOTSCOPE_CASE(reals) {
   const float small = std::numeric_limits<float>::denorm_min();
   CHECK_EQ(values(t, "F32", "[3]", raw<float>({0.1f, small, -std::numeric_limits<float>::max()})),
            (std::vector<double>{double(0.1f), double(small), -double(std::numeric_limits<float>::max())}));
-  CHECK_EQ(texts(t, "F64", raw<double>({0.1, -2.5}), 2), (std::vector<std::string>{"0.1", "-2.5"}));
+  CHECK_EQ(texts(t, "F64", raw<double>({0.1, -2.5, -INFINITY}), 3), (std::vector<std::string>{"0.1", "-2.5", "-Infinity"}));
+  CHECK_EQ(texts(t, "F32", raw<float>({0.1f, 16777216.0f, NAN, 1e-45f}), 4),
+           (std::vector<std::string>{"0.1", "16777216", "NaN", "1e-45"}));
+  CHECK_EQ(texts(t, "BF16", "\xcd\x3d", 1), std::vector<std::string>{"0.10009765625"});
   // Values of any start: a tensor behind one of odd size is not aligned.
   const auto path = t.temp() / "model.safetensors";
   write_file(path, safetensors("{\"a\":" + entry("U8", "[1]", 0, 1) + ",\"b\":" + entry("F64", "[1]", 1, 9) + "}",
