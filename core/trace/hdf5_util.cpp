@@ -117,6 +117,12 @@ hid_t checked(hid_t id, const std::string& file, const std::string& item, const 
   return id;
 }
 
+Handle transfer_of(int64_t bytes) {
+  Handle transfer(H5Pcreate(H5P_DATASET_XFER));
+  H5Pset_buffer(transfer, size_t(std::clamp<int64_t>(bytes, 1 << 16, 1 << 20)), nullptr, nullptr);
+  return transfer;
+}
+
 Handle element_type(ElementType type) {
   switch (type) {
     case ElementType::u8:
@@ -145,10 +151,13 @@ Handle element_type(ElementType type) {
 }
 
 bool classify(hid_t type, ElementType& element, bool& exact) {
-  for (ElementType e : {ElementType::u8, ElementType::u16, ElementType::u32, ElementType::i32,
-                        ElementType::i64, ElementType::f16, ElementType::f32, ElementType::f64}) {
-    const Handle ours = element_type(e);
-    if (H5Tequal(type, ours) > 0) {
+  static const hid_t half = element_type(ElementType::f16).release();  // copies cost more than the comparison
+  const std::pair<ElementType, hid_t> ours[] = {
+      {ElementType::u8, H5T_STD_U8LE},   {ElementType::u16, H5T_STD_U16LE},  {ElementType::u32, H5T_STD_U32LE},
+      {ElementType::i32, H5T_STD_I32LE}, {ElementType::i64, H5T_STD_I64LE},  {ElementType::f16, half},
+      {ElementType::f32, H5T_IEEE_F32LE}, {ElementType::f64, H5T_IEEE_F64LE}};
+  for (const auto& [e, stored] : ours) {
+    if (H5Tequal(type, stored) > 0) {
       element = e;
       exact = true;
       return true;
@@ -307,9 +316,10 @@ Attributes read_attributes(hid_t object) {
 bool read_string(hid_t dataset, std::string& value) {
   const Handle type(H5Dget_type(dataset)), space(H5Dget_space(dataset));
   if (!type || !space) return false;
+  const Handle transfer = transfer_of(int64_t(std::min<size_t>(H5Tget_size(type), 1 << 20)));  // one element
   return read_any_string(
       type, space,
-      [&](hid_t memory, void* out) { return H5Dread(dataset, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, out); },
+      [&](hid_t memory, void* out) { return H5Dread(dataset, memory, H5S_ALL, H5S_ALL, transfer, out); },
       value);
 }
 

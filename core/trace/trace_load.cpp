@@ -1,6 +1,7 @@
 // What a trace says about one run: loaded when it opens.
 #include <algorithm>
 #include <charconv>
+#include <set>
 
 #include "core/fields.h"
 #include "core/trace/trace_source.h"
@@ -10,6 +11,7 @@ namespace {
 
 struct Listing {
   std::vector<std::string> groups, datasets;
+  std::vector<haddr_t> places;  // of the groups in the file
 };
 
 Listing list_group(const Source& source, const std::string& path) {
@@ -29,7 +31,10 @@ Listing list_group(const Source& source, const std::string& path) {
     H5O_info_t info;
     if (H5Oget_info_by_name2(group, name.c_str(), &info, H5O_INFO_BASIC, H5P_DEFAULT) < 0)
       damaged(source.name, path + "/" + name, "cannot read it (" + hdf5_message() + ")");
-    if (info.type == H5O_TYPE_GROUP) list.groups.push_back(name);
+    if (info.type == H5O_TYPE_GROUP) {
+      list.groups.push_back(name);
+      list.places.push_back(info.addr);
+    }
     if (info.type == H5O_TYPE_DATASET) list.datasets.push_back(name);
   }
   return list;
@@ -73,6 +78,7 @@ class Loader {
   std::string group_;
   const FileState& state_;
   RunInfo run_;
+  std::set<haddr_t> seen_;  // hard links may lead round in circles: a group counts once
 };
 
 RunInfo Loader::load() {
@@ -181,6 +187,7 @@ void Loader::layers() {
   const std::string at = group_ + "/layers";
   if (!source_.exists(at)) return;
   for (const auto& [index, name] : numbered(list_group(source_, at).groups)) {
+    if (name != std::to_string(index)) continue;  // "00" beside "0": one number, one layer
     const Handle group(H5Gopen2(source_.file, (at + "/" + name).c_str(), H5P_DEFAULT));
     if (!group) damaged(source_.name, at + "/" + name, "cannot open the group (" + hdf5_message() + ")");
     LayerSpec layer;
@@ -204,7 +211,8 @@ void Loader::datasets(const std::string& relative, int depth) {
   const Listing list = list_group(source_, relative.empty() ? group_ : group_ + "/" + relative);
   const std::string prefix = relative.empty() ? "" : relative + "/";
   for (const std::string& name : list.datasets) add_dataset(prefix + name);
-  for (const std::string& name : list.groups) datasets(prefix + name, depth + 1);
+  for (size_t i = 0; i < list.groups.size(); ++i)
+    if (seen_.insert(list.places[i]).second) datasets(prefix + list.groups[i], depth + 1);
 }
 
 void Loader::add_dataset(const std::string& relative) {

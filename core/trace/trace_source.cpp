@@ -156,7 +156,12 @@ void Source::open(const std::filesystem::path& path) {
   file = H5Fopen(name.c_str(), H5F_ACC_RDONLY, access);
   if (file >= 0) return;
   const std::string reason = hdf5_message();
-  if (head.swmr) file = H5Fopen(name.c_str(), H5F_ACC_RDONLY | H5F_ACC_SWMR_READ, access);
+  if (head.swmr) {
+    // Reading beside a writer, HDF5 tries again when a checksum is wrong and doubles the pause each time: its own limit of 100 tries
+    // would wait for ever on a damaged file. 24 tries wait for 2^24 ns (17 ms) in all.
+    H5Pset_metadata_read_attempts(access, 24);
+    file = H5Fopen(name.c_str(), H5F_ACC_RDONLY | H5F_ACC_SWMR_READ, access);
+  }
   if (file < 0)
     throw Error({.file = name,
                  .found = "damaged or cut off: HDF5 cannot open it (" + reason + ")",
@@ -168,10 +173,31 @@ void Source::open(const std::filesystem::path& path) {
 bool Source::exists(const std::string& path) const {
   for (size_t at = 1; at != std::string::npos;) {  // every step, or HDF5 complains about the missing parent
     at = path.find('/', at);
-    if (H5Lexists(file, path.substr(0, at).c_str(), H5P_DEFAULT) <= 0) return false;
+    const std::string step = path.substr(0, at);
+    H5L_info_t link;
+    if (H5Lget_info(file, step.c_str(), &link, H5P_DEFAULT) < 0) return false;
+    // A soft link may lead to an external one, and that one to any file of this computer.
+    if (link.type != H5L_TYPE_HARD) damaged(name, step, "a link to another place or file", "the object itself");
     if (at != std::string::npos) ++at;
   }
   return H5Oexists_by_name(file, path.c_str(), H5P_DEFAULT) > 0;
+}
+
+Handle Source::own_properties(hid_t dataset, const std::string& path) const {
+  // Asked before anything else: HDF5 opens the sources of a virtual dataset to tell its shape.
+  Handle properties(H5Dget_create_plist(dataset));
+  if (!properties) damaged(name, path, "has no layout (" + hdf5_message() + ")");
+  if (H5Pget_layout(properties) == H5D_VIRTUAL || H5Pget_external_count(properties) != 0)
+    damaged(name, path, "its values lie in another file", "values in the trace itself");
+  if (H5Pget_layout(properties) == H5D_COMPACT) {
+    // HDF5 1.10 copies what the shape asks for, past the end of a stored block that is smaller.
+    const Handle type(H5Dget_type(dataset)), space(H5Dget_space(dataset));
+    const hssize_t elements = H5Sget_simple_extent_npoints(space);
+    const auto needed = (unsigned __int128)(std::max<hssize_t>(elements, 0)) * H5Tget_size(type);
+    if (needed > H5Dget_storage_size(dataset))
+      damaged(name, path, "its stored block is smaller than its shape says");
+  }
+  return properties;
 }
 
 Numbers Source::numbers(const std::string& path) const {
@@ -179,7 +205,8 @@ Numbers Source::numbers(const std::string& path) const {
   {
     const Handle plain(H5Dopen2(file, path.c_str(), H5P_DEFAULT));
     if (!plain) damaged(name, path, "cannot open the dataset (" + hdf5_message() + ")");
-    const Handle type(H5Dget_type(plain)), space(H5Dget_space(plain)), properties(H5Dget_create_plist(plain));
+    const Handle properties = own_properties(plain, path);
+    const Handle type(H5Dget_type(plain)), space(H5Dget_space(plain));
     bool exact = false;
     if (!type || !classify(type, data.type, exact)) damaged(name, path, "holds no numbers");
     const int rank = H5Sget_simple_extent_ndims(space);
@@ -237,7 +264,7 @@ const Numbers& Source::cached(const std::string& path) {
 void Source::read_raw(const Numbers& data, const std::string& path, int64_t first, int64_t count,
                       int64_t head, hid_t memory, void* out) const {
   if (data.shape.empty()) {
-    if (H5Dread(data.id, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, out) < 0)
+    if (H5Dread(data.id, memory, H5S_ALL, H5S_ALL, transfer_of(8), out) < 0)
       damaged(name, path, "cannot read the value (" + hdf5_message() + ")");
     return;
   }
@@ -252,7 +279,7 @@ void Source::read_raw(const Numbers& data, const std::string& path, int64_t firs
   const Handle target(H5Screate_simple(int(extent.size()), extent.data(), nullptr));
   if (!space || !target ||
       H5Sselect_hyperslab(space, H5S_SELECT_SET, start.data(), nullptr, extent.data(), nullptr) < 0 ||
-      H5Dread(data.id, memory, target, space, H5P_DEFAULT, out) < 0)
+      H5Dread(data.id, memory, target, space, transfer_of(H5Sget_simple_extent_npoints(target) * 8), out) < 0)
     damaged(name, path,
             "cannot read rows " + std::to_string(first) + " to " + std::to_string(first + count) + " (" +
                 hdf5_message() + ")");
@@ -311,6 +338,7 @@ bool Source::text(const std::string& path, std::string& value) const {
     return true;
   }
   const Handle dataset(H5Dopen2(file, path.c_str(), H5P_DEFAULT));
+  if (dataset) own_properties(dataset, path);
   if (!dataset || !read_string(dataset, value))
     damaged(name, path, "cannot read the text (" + hdf5_message() + ")");
   return true;
@@ -320,16 +348,18 @@ std::vector<Span> Source::spans(const std::string& path) const {
   if (!exists(path)) return {};
   const Handle dataset(H5Dopen2(file, path.c_str(), H5P_DEFAULT));
   if (!dataset) damaged(name, path, "cannot open the dataset (" + hdf5_message() + ")");
+  own_properties(dataset, path);
   const Handle type(H5Dget_type(dataset)), space(H5Dget_space(dataset));
   const hssize_t n = H5Sget_simple_extent_npoints(space);
   const int member = H5Tget_class(type) == H5T_COMPOUND ? H5Tget_member_index(type, "name") : -1;
   if (member < 0 || n < 0 || n > 1'000'000) damaged(name, path, "no spans", "compounds of name, begin, end");
   std::vector<Span> spans{std::vector<Span>(size_t(n))};
   if (n == 0) return spans;
+  const Handle transfer = transfer_of(int64_t(n) * int64_t(std::min<size_t>(H5Tget_size(type), 4096)));
   const auto read = [&](const char* field, hid_t field_type, size_t size, void* out) {
     const Handle memory(H5Tcreate(H5T_COMPOUND, size));
     H5Tinsert(memory, field, 0, field_type);
-    if (H5Dread(dataset, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, out) < 0)
+    if (H5Dread(dataset, memory, H5S_ALL, H5S_ALL, transfer, out) < 0)
       damaged(name, path, std::string("cannot read ") + field + " (" + hdf5_message() + ")");
   };
   std::vector<int64_t> values{std::vector<int64_t>(size_t(n))};

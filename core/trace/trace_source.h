@@ -27,7 +27,11 @@ class Source {
   // Opens read-only and without a lock; falls back to SWMR read. Throws Error.
   void open(const std::filesystem::path& path);
 
+  // Throws Error when a step of the path is a soft or external link: no trace leads anywhere else.
   bool exists(const std::string& path) const;
+  // The creation properties of a dataset. Throws Error for external and virtual ones, which would make HDF5 open
+  // other files, and for a compact one whose bytes are fewer than its shape needs.
+  Handle own_properties(hid_t dataset, const std::string& path) const;
   // Throws Error for a dataset that is none of numbers or whose sizes the file cannot hold.
   Numbers numbers(const std::string& path) const;
   // Rows [first, first+count) of `data`, all of the other axes or (head >= 0) only index `head` of axis 1.

@@ -1,0 +1,74 @@
+#!/bin/sh
+# Runs the fuzz targets, a summary line for each. Exit code 1 when one of them found something.
+set -eu
+
+usage() {
+  cat <<'TEXT'
+usage: sh tests/fuzz/run.sh [--seconds N] [--jobs N] [--work DIR] [--programs DIR] [TARGET...]
+
+Runs each target (all when none is named) at the lowest priority from its stored corpus and dictionary. Build first:
+cmake --preset fuzz && cmake --build --preset fuzz
+  --seconds N     time for each target (default 60)
+  --jobs N        targets at the same time (default: number of cores)
+  --work DIR      logs, grown corpora and findings (default build/fuzz/work); what has grown there is used again
+  --programs DIR  where fuzz_<target> are (default build/fuzz/bin)
+TEXT
+}
+
+cd "$(dirname "$0")/../.."
+seconds=60 jobs=$(nproc) work=build/fuzz/work programs=build/fuzz/bin one=no
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --seconds) seconds=${2:?--seconds needs a number}; shift ;;
+    --jobs) jobs=${2:?--jobs needs a number}; shift ;;
+    --work) work=${2:?--work needs a folder}; shift ;;
+    --programs) programs=${2:?--programs needs a folder}; shift ;;
+    --one) one=yes ;;  # for xargs below
+    --help|-h) usage; exit 0 ;;
+    -*) echo "run.sh: unknown option $1" >&2; usage >&2; exit 2 ;;
+    *) break ;;
+  esac
+  shift
+done
+
+longest() {  # of an input, in bytes
+  case "$1" in
+    trace) echo 512 ;;
+    trace_bytes) echo 256 ;;
+    *) echo 8192 ;;
+  esac
+}
+
+stat_of() {  # name of a number at the end of the log
+  sed -n "s/^stat::$1: *//p" "$log" | tail -n 1
+}
+
+if [ "$one" = yes ]; then
+  target=$1
+  log=$work/$target.log
+  mkdir -p "$work/corpus/$target" "$work/findings"
+  TMPDIR=$(mktemp -d -p "$( [ -w /dev/shm ] && echo /dev/shm || echo /tmp )" slotscope-fuzz-XXXXXX)
+  export TMPDIR
+  trap 'rm -rf "$TMPDIR"' EXIT
+  dictionary=tests/fuzz/dictionaries/$target.dict
+  [ -f "$dictionary" ] && set -- "-dict=$dictionary" || set --
+  begin=$(date +%s)
+  status=0
+  nice -n 19 "$programs/fuzz_$target" "$@" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 \
+    -max_len="$(longest "$target")" -print_final_stats=1 -artifact_prefix="$work/findings/$target-" \
+    "$work/corpus/$target" "tests/fuzz/corpus/$target" >"$log" 2>&1 || status=$?
+  edges=$(grep -o 'cov: [0-9]*' "$log" | tail -n 1 | cut -c6-)
+  verdict='no finding'
+  [ $status -eq 0 ] || verdict="FINDING (exit $status): see $log"
+  printf '%-12s %12s executions %6s s %6s edges   %s\n' "$target" "$(stat_of number_of_executed_units)" \
+    "$(($(date +%s) - begin))" "$edges" "$verdict"
+  [ $status -eq 0 ]
+  exit
+fi
+
+if [ $# -eq 0 ]; then
+  set -- $(ls "$programs" | sed -n 's/^fuzz_//p')
+  [ $# -gt 0 ] || { echo "run.sh: no fuzz targets in $programs: build preset fuzz first" >&2; exit 2; }
+fi
+printf '%s\n' "$@" | xargs -P "$jobs" -I '{}' \
+  sh tests/fuzz/run.sh --one --seconds "$seconds" --work "$work" --programs "$programs" '{}' || exit 1
