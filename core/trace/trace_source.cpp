@@ -121,6 +121,14 @@ void check_string_heaps(const std::string& name, int64_t file_size) {
   }
 }
 
+// Without a chunk cache. HDF5 1.10 makes the buffer of a cached chunk as long as the index of the file says, and copies as much as the
+// shape says; a chunk without filters that is not cached is read by position, within its real length.
+Handle direct_access() {
+  Handle access(H5Pcreate(H5P_DATASET_ACCESS));
+  H5Pset_chunk_cache(access, 0, 0, 1.0);
+  return access;
+}
+
 }  // namespace
 
 void damaged(const std::string& file, const std::string& item, const std::string& found,
@@ -202,6 +210,7 @@ Handle Source::own_properties(hid_t dataset, const std::string& path) const {
 
 Numbers Source::numbers(const std::string& path) const {
   Numbers data;
+  bool filtered = false;
   {
     const Handle plain(H5Dopen2(file, path.c_str(), H5P_DEFAULT));
     if (!plain) damaged(name, path, "cannot open the dataset (" + hdf5_message() + ")");
@@ -213,6 +222,7 @@ Numbers Source::numbers(const std::string& path) const {
     if (rank < 0 || rank > H5S_MAX_RANK) damaged(name, path, "has no shape");
     std::vector<hsize_t> dims(size_t(rank) + 1), chunk(size_t(rank) + 1);
     if (rank > 0) H5Sget_simple_extent_dims(space, dims.data(), nullptr);
+    filtered = H5Pget_nfilters(properties) > 0;
     const bool chunked =
         H5Pget_layout(properties) == H5D_CHUNKED && H5Pget_chunk(properties, rank, chunk.data()) == rank;
     const unsigned __int128 limit = (unsigned __int128)(file_size)*kLargestRatio + kSlack;
@@ -231,8 +241,8 @@ Numbers Source::numbers(const std::string& path) const {
                 "its sizes need more bytes than a file of " + std::to_string(file_size) + " bytes can hold");
     }
   }
-  const Handle access(H5Pcreate(H5P_DATASET_ACCESS));
-  if (!data.chunk.empty()) {
+  Handle access = direct_access();
+  if (!data.chunk.empty() && filtered) {
     // The cache must hold every chunk that one row touches, or reading row by row unpacks each chunk again
     // for every row.
     int64_t bytes = int64_t(element_size(data.type)) * data.chunk[0], count = 1;
@@ -337,7 +347,7 @@ bool Source::text(const std::string& path, std::string& value) const {
     value.assign(bytes.begin(), bytes.end());
     return true;
   }
-  const Handle dataset(H5Dopen2(file, path.c_str(), H5P_DEFAULT));
+  const Handle dataset(H5Dopen2(file, path.c_str(), direct_access()));
   if (dataset) own_properties(dataset, path);
   if (!dataset || !read_string(dataset, value))
     damaged(name, path, "cannot read the text (" + hdf5_message() + ")");
@@ -346,7 +356,7 @@ bool Source::text(const std::string& path, std::string& value) const {
 
 std::vector<Span> Source::spans(const std::string& path) const {
   if (!exists(path)) return {};
-  const Handle dataset(H5Dopen2(file, path.c_str(), H5P_DEFAULT));
+  const Handle dataset(H5Dopen2(file, path.c_str(), direct_access()));
   if (!dataset) damaged(name, path, "cannot open the dataset (" + hdf5_message() + ")");
   own_properties(dataset, path);
   const Handle type(H5Dget_type(dataset)), space(H5Dget_space(dataset));
