@@ -117,9 +117,12 @@ hid_t checked(hid_t id, const std::string& file, const std::string& item, const 
   return id;
 }
 
-Handle transfer_of(int64_t bytes) {
-  Handle transfer(H5Pcreate(H5P_DATASET_XFER));
-  H5Pset_buffer(transfer, size_t(std::clamp<int64_t>(bytes, 1 << 16, 1 << 20)), nullptr, nullptr);
+hid_t small_transfer() {
+  static const hid_t transfer = [] {
+    const hid_t made = H5Pcreate(H5P_DATASET_XFER);
+    H5Pset_buffer(made, size_t(kSmallTransfer), nullptr, nullptr);
+    return made;
+  }();
   return transfer;
 }
 
@@ -316,7 +319,7 @@ Attributes read_attributes(hid_t object) {
 bool read_string(hid_t dataset, std::string& value) {
   const Handle type(H5Dget_type(dataset)), space(H5Dget_space(dataset));
   if (!type || !space) return false;
-  const Handle transfer = transfer_of(int64_t(std::min<size_t>(H5Tget_size(type), 1 << 20)));  // one element
+  const hid_t transfer = H5Tget_size(type) <= size_t(kSmallTransfer) ? small_transfer() : H5P_DEFAULT;
   return read_any_string(
       type, space,
       [&](hid_t memory, void* out) { return H5Dread(dataset, memory, H5S_ALL, H5S_ALL, transfer, out); },

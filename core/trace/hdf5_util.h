@@ -67,9 +67,10 @@ hid_t checked(hid_t id, const std::string& file, const std::string& item, const 
 [[noreturn]] void fail_hdf5(const std::string& file, const std::string& item, const char* what);
 Error disk_full(const std::string& file, const std::string& reason);
 
-// Properties of a read of `bytes` of converted values. HDF5 zeroes a buffer of 1 MiB for each read that converts types, however small
-// it is; this one fits the read (64 KiB to 1 MiB).
-Handle transfer_of(int64_t bytes);
+// Properties of a read of small values. HDF5 zeroes a buffer of 1 MiB for each read that converts types, however small the read is;
+// with these it is kSmallTransfer. One list for the whole program, never closed.
+inline constexpr int64_t kSmallTransfer = int64_t(1) << 16;
+hid_t small_transfer();
 
 // File type (little endian) of an element; the caller owns it.
 Handle element_type(ElementType type);

@@ -123,9 +123,13 @@ void check_string_heaps(const std::string& name, int64_t file_size) {
 
 // Without a chunk cache. HDF5 1.10 makes the buffer of a cached chunk as long as the index of the file says, and copies as much as the
 // shape says; a chunk without filters that is not cached is read by position, within its real length.
-Handle direct_access() {
-  Handle access(H5Pcreate(H5P_DATASET_ACCESS));
-  H5Pset_chunk_cache(access, 0, 0, 1.0);
+// One list for the whole program, never closed.
+hid_t direct_access() {
+  static const hid_t access = [] {
+    const hid_t made = H5Pcreate(H5P_DATASET_ACCESS);
+    H5Pset_chunk_cache(made, 0, 0, 1.0);
+    return made;
+  }();
   return access;
 }
 
@@ -210,54 +214,54 @@ Handle Source::own_properties(hid_t dataset, const std::string& path) const {
 
 Numbers Source::numbers(const std::string& path) const {
   Numbers data;
-  bool filtered = false;
-  {
-    const Handle plain(H5Dopen2(file, path.c_str(), H5P_DEFAULT));
-    if (!plain) damaged(name, path, "cannot open the dataset (" + hdf5_message() + ")");
-    const Handle properties = own_properties(plain, path);
-    const Handle type(H5Dget_type(plain)), space(H5Dget_space(plain));
-    bool exact = false;
-    if (!type || !classify(type, data.type, exact)) damaged(name, path, "holds no numbers");
-    const int rank = H5Sget_simple_extent_ndims(space);
-    if (rank < 0 || rank > H5S_MAX_RANK) damaged(name, path, "has no shape");
-    std::vector<hsize_t> dims(size_t(rank) + 1), chunk(size_t(rank) + 1);
-    if (rank > 0) H5Sget_simple_extent_dims(space, dims.data(), nullptr);
-    filtered = H5Pget_nfilters(properties) > 0;
-    const bool chunked =
-        H5Pget_layout(properties) == H5D_CHUNKED && H5Pget_chunk(properties, rank, chunk.data()) == rank;
-    const unsigned __int128 limit = (unsigned __int128)(file_size)*kLargestRatio + kSlack;
-    unsigned __int128 bytes = H5Tget_size(type), chunk_bytes = bytes;
-    for (int i = 0; i < rank; ++i) {
-      if (dims[size_t(i)] > hsize_t(1) << 60)
-        damaged(name, path, "a size of " + std::to_string(dims[size_t(i)]));
-      data.shape.push_back(int64_t(dims[size_t(i)]));
-      bytes *= dims[size_t(i)];
-      if (chunked) {
-        data.chunk.push_back(int64_t(chunk[size_t(i)]));
-        chunk_bytes *= chunk[size_t(i)];
-      }
-      if (bytes > limit || chunk_bytes > limit)
-        damaged(name, path,
-                "its sizes need more bytes than a file of " + std::to_string(file_size) + " bytes can hold");
+  data.id = Handle(H5Dopen2(file, path.c_str(), direct_access()));
+  if (!data.id) damaged(name, path, "cannot open the dataset (" + hdf5_message() + ")");
+  const Handle properties = own_properties(data.id, path);
+  const Handle type(H5Dget_type(data.id)), space(H5Dget_space(data.id));
+  bool exact = false;
+  if (!type || !classify(type, data.type, exact)) damaged(name, path, "holds no numbers");
+  const int rank = H5Sget_simple_extent_ndims(space);
+  if (rank < 0 || rank > H5S_MAX_RANK || H5Sget_simple_extent_type(space) == H5S_NULL)
+    damaged(name, path, "has no shape");
+  std::vector<hsize_t> dims(size_t(rank) + 1), chunk(size_t(rank) + 1);
+  if (rank > 0) H5Sget_simple_extent_dims(space, dims.data(), nullptr);
+  const bool chunked =
+      H5Pget_layout(properties) == H5D_CHUNKED && H5Pget_chunk(properties, rank, chunk.data()) == rank;
+  const unsigned __int128 limit = (unsigned __int128)(file_size)*kLargestRatio + kSlack;
+  unsigned __int128 bytes = H5Tget_size(type), chunk_bytes = bytes;
+  for (int i = 0; i < rank; ++i) {
+    if (dims[size_t(i)] > hsize_t(1) << 60)
+      damaged(name, path, "a size of " + std::to_string(dims[size_t(i)]));
+    data.shape.push_back(int64_t(dims[size_t(i)]));
+    bytes *= std::max<hsize_t>(dims[size_t(i)], 1);  // without rows, a row must still have a possible size
+    if (chunked) {
+      data.chunk.push_back(int64_t(chunk[size_t(i)]));
+      chunk_bytes *= chunk[size_t(i)];
     }
+    if (bytes > limit || chunk_bytes > limit)
+      damaged(name, path,
+              "its sizes need more bytes than a file of " + std::to_string(file_size) + " bytes can hold");
   }
-  Handle access = direct_access();
-  if (!data.chunk.empty() && filtered) {
-    // The cache must hold every chunk that one row touches, or reading row by row unpacks each chunk again
-    // for every row.
-    int64_t bytes = int64_t(element_size(data.type)) * data.chunk[0], count = 1;
-    for (size_t i = 1; i < data.shape.size(); ++i) {
-      const int64_t n = (data.shape[i] + data.chunk[i] - 1) / data.chunk[i];
-      count *= std::max<int64_t>(n, 1);
-      bytes *= std::max<int64_t>(n, 1) * data.chunk[i];
-    }
-    const int64_t cache = std::clamp<int64_t>(2 * bytes, kSlack, kLargestCache);
-    const size_t places = size_t(std::clamp<int64_t>(count * 100 + 1, 521, 1'000'003));
-    H5Pset_chunk_cache(access, places, size_t(cache), 1.0);
+  if (!data.chunk.empty() && H5Pget_nfilters(properties) > 0) reopen_with_cache(data, path);
+  return data;
+}
+
+// The cache must hold every chunk that one row touches, or reading row by row unpacks each chunk again for every row.
+void Source::reopen_with_cache(Numbers& data, const std::string& path) const {
+  int64_t bytes = int64_t(element_size(data.type)) * data.chunk[0], count = 1;
+  for (size_t i = 1; i < data.shape.size(); ++i) {
+    const int64_t n = std::max<int64_t>((data.shape[i] + data.chunk[i] - 1) / data.chunk[i], 1);
+    if (bytes > kLargestCache || count > kLargestCache) break;
+    count *= n;
+    bytes *= std::min(n * data.chunk[i], kLargestCache);
   }
+  const int64_t cache = std::clamp<int64_t>(2 * bytes, kSlack, kLargestCache);
+  const size_t places = size_t(std::clamp<int64_t>(std::min<int64_t>(count, 10'000) * 100 + 1, 521, 1'000'003));
+  const Handle access(H5Pcreate(H5P_DATASET_ACCESS));
+  H5Pset_chunk_cache(access, places, size_t(cache), 1.0);
+  data.id.reset();  // a dataset that is open keeps its cache
   data.id = Handle(H5Dopen2(file, path.c_str(), access));
   if (!data.id) damaged(name, path, "cannot open the dataset (" + hdf5_message() + ")");
-  return data;
 }
 
 const Numbers& Source::cached(const std::string& path) {
@@ -274,7 +278,7 @@ const Numbers& Source::cached(const std::string& path) {
 void Source::read_raw(const Numbers& data, const std::string& path, int64_t first, int64_t count,
                       int64_t head, hid_t memory, void* out) const {
   if (data.shape.empty()) {
-    if (H5Dread(data.id, memory, H5S_ALL, H5S_ALL, transfer_of(8), out) < 0)
+    if (H5Dread(data.id, memory, H5S_ALL, H5S_ALL, small_transfer(), out) < 0)
       damaged(name, path, "cannot read the value (" + hdf5_message() + ")");
     return;
   }
@@ -287,9 +291,11 @@ void Source::read_raw(const Numbers& data, const std::string& path, int64_t firs
   }
   const Handle space(H5Dget_space(data.id));
   const Handle target(H5Screate_simple(int(extent.size()), extent.data(), nullptr));
+  const hid_t transfer =
+      H5Sget_simple_extent_npoints(target) <= kSmallTransfer / 8 ? small_transfer() : H5P_DEFAULT;
   if (!space || !target ||
       H5Sselect_hyperslab(space, H5S_SELECT_SET, start.data(), nullptr, extent.data(), nullptr) < 0 ||
-      H5Dread(data.id, memory, target, space, transfer_of(H5Sget_simple_extent_npoints(target) * 8), out) < 0)
+      H5Dread(data.id, memory, target, space, transfer, out) < 0)
     damaged(name, path,
             "cannot read rows " + std::to_string(first) + " to " + std::to_string(first + count) + " (" +
                 hdf5_message() + ")");
@@ -365,7 +371,7 @@ std::vector<Span> Source::spans(const std::string& path) const {
   if (member < 0 || n < 0 || n > 1'000'000) damaged(name, path, "no spans", "compounds of name, begin, end");
   std::vector<Span> spans{std::vector<Span>(size_t(n))};
   if (n == 0) return spans;
-  const Handle transfer = transfer_of(int64_t(n) * int64_t(std::min<size_t>(H5Tget_size(type), 4096)));
+  const hid_t transfer = n * 4096 <= kSmallTransfer && H5Tget_size(type) <= 4096 ? small_transfer() : H5P_DEFAULT;
   const auto read = [&](const char* field, hid_t field_type, size_t size, void* out) {
     const Handle memory(H5Tcreate(H5T_COMPOUND, size));
     H5Tinsert(memory, field, 0, field_type);

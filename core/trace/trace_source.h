@@ -56,6 +56,7 @@ class Source {
   bool swmr = false;  // the writer did not close the file: it died, or is still at work
 
  private:
+  void reopen_with_cache(Numbers& data, const std::string& path) const;
   void read_raw(const Numbers& data, const std::string& path, int64_t first, int64_t count, int64_t head,
                 hid_t memory, void* out) const;
   std::list<std::pair<std::string, Numbers>> cache_;

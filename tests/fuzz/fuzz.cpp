@@ -10,6 +10,9 @@ const std::vector<Target>& targets() {
   static const std::vector<Target> list{
       {"safetensors", run_safetensors, repair_safetensors},
       {"config", run_config, nullptr},
+      {"pickle", run_pickle, nullptr},
+      {"zip", run_zip, repair_zip},
+      {"tokenizer", run_tokenizer, nullptr},
       {"trace", run_trace, nullptr},
       {"trace_bytes", run_trace_bytes, nullptr},
   };

@@ -29,6 +29,10 @@ const std::vector<Target>& targets();
 void run_safetensors(Bytes);
 size_t repair_safetensors(uint8_t* data, size_t size, size_t most);
 void run_config(Bytes);
+void run_pickle(Bytes);
+void run_zip(Bytes);
+size_t repair_zip(uint8_t* data, size_t size, size_t most);
+void run_tokenizer(Bytes);
 void run_trace(Bytes);
 void run_trace_bytes(Bytes);
 

@@ -36,5 +36,8 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t mos
 
 // libhdf5 loses some of its own memory when it gives up on a damaged file; that is not ours to free.
 extern "C" const char* __lsan_default_suppressions() { return "leak:libhdf5"; }
-// Deep stacks and a long memory of freed blocks cost more time than they tell here.
-extern "C" const char* __asan_default_options() { return "malloc_context_size=8:quarantine_size_mb=32:allocator_release_to_os_interval_ms=-1"; }
+// Deep stacks and a long memory of freed blocks cost more time than they tell here. A malloc of an absurd size fails, as it does without
+// the sanitizer; operator new still ends the program.
+extern "C" const char* __asan_default_options() {
+  return "malloc_context_size=8:quarantine_size_mb=32:allocator_release_to_os_interval_ms=-1:allocator_may_return_null=1";
+}

@@ -3,9 +3,15 @@
 
 Standard library only. Files that a fuzzer found are not touched.
 """
+import collections
+import io
 import json
 import pathlib
+import pickle
 import struct
+import sys
+import types
+import zipfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 GOLDEN = HERE.parent / "golden"
@@ -64,6 +70,152 @@ def config():
     put("config", "twice", '{"model_type":"raven","topk":1,"topk":2,"num_heads":true,"attn":[{"layers":[1,1]},{"layers":[-1]}]}')
 
 
+def fake_torch():
+    """Modules whose names are those that torch.save writes, so that Python's own pickler writes them."""
+    torch, utils = types.ModuleType("torch"), types.ModuleType("torch._utils")
+    for module, names in ((torch, ["FloatStorage", "HalfStorage", "BFloat16Storage", "LongStorage", "Size"]),
+                          (utils, ["_rebuild_tensor_v2", "_rebuild_parameter"])):
+        sys.modules[module.__name__] = module
+        for name in names:
+            def made(*args):
+                return args
+            made.__module__, made.__name__, made.__qualname__ = module.__name__, name, name
+            setattr(module, name, made)
+    return torch, utils
+
+
+class Storage:
+    def __init__(self, kind, key, elements):
+        self.reference = ("storage", kind, key, "cpu", elements)
+
+
+class Call:
+    def __init__(self, function, *args):
+        self.call = (function, args)
+
+    def __reduce__(self):
+        return self.call
+
+
+class Pickler(pickle.Pickler):
+    def persistent_id(self, value):
+        return value.reference if isinstance(value, Storage) else None
+
+
+def dumps(value, protocol=2):
+    out = io.BytesIO()
+    Pickler(out, protocol).dump(value)
+    return out.getvalue()
+
+
+def state_dict(torch, utils):
+    hooks = collections.OrderedDict()
+    first, second = Storage(torch.FloatStorage, "0", 12), Storage(torch.BFloat16Storage, "1", 4)
+    tensor = Call(utils._rebuild_tensor_v2, first, 0, (3, 4), (4, 1), False, hooks)
+    return collections.OrderedDict([
+        ("w", tensor), ("tied", tensor), ("view", Call(utils._rebuild_tensor_v2, first, 2, (2, 3), (1, 4), False, hooks)),
+        ("p", Call(utils._rebuild_parameter, Call(utils._rebuild_tensor_v2, second, 0, (4,), (1,), True, hooks), True, hooks))])
+
+
+def torch_save(pkl, name="archive", compression=zipfile.ZIP_STORED, byteorder=True, extra=()):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", compression) as archive:
+        archive.writestr(name + "/data.pkl", pkl)
+        if byteorder:
+            archive.writestr(name + "/byteorder", "little")
+        archive.writestr(name + "/data/0", struct.pack("<12f", *range(12)))
+        archive.writestr(name + "/data/1", struct.pack("<4H", 0x3F80, 0x4000, 0xBF80, 0))
+        archive.writestr(name + "/version", "3\n")
+        for member, data in extra:
+            archive.writestr(member, data)
+    return out.getvalue()
+
+
+def torch_files():
+    torch, utils = fake_torch()
+    weights = state_dict(torch, utils)
+    nested = {"epoch": 3, "model": weights, "optimizer": {"state": {0: {"step": 1.5}}, "param_groups": [{"lr": 1e-3}]},
+              "note": "\u00e9", "big": 2**70, "flags": (True, None, b"x", 2**40, -1, {1, 2}), "args": types.SimpleNamespace(a=1)}
+    for protocol in (2, 3, 4, 5):
+        put("pickle", f"state_dict_{protocol}", dumps(weights, protocol))
+    put("pickle", "nested", dumps(nested))
+    put("pickle", "nested_4", dumps(nested, 4))
+    put("pickle", "shared", dumps([[weights] * 3, [1.5] * 3, "x" * 300, list(range(300))]))
+    circle = []
+    circle.append(circle)
+    put("pickle", "circle", dumps(circle))
+    put("pickle", "system", b"\x80\x02cposix\nsystem\nX\x05\x00\x00\x00touch\x85R.")
+    put("pickle", "deep", b"\x80\x02" + b"]" * 300 + b"a" * 299 + b".")
+    put("pickle", "huge_long", b"\x80\x02\x8b\x00\xca\x9a\x3b.")
+    put("pickle", "numpy", b"\x80\x02cnumpy\ndtype\nX\x02\x00\x00\x00f8K\x00K\x01\x87R(K\x03X\x01\x00\x00\x00<NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb.")
+    put("zip", "state_dict", torch_save(dumps(weights)))
+    put("zip", "deflated", torch_save(dumps(nested), compression=zipfile.ZIP_DEFLATED))
+    put("zip", "name", torch_save(dumps(nested), name="my model", byteorder=False))
+    put("zip", "outside", torch_save(dumps(weights), extra=[("archive/../../x", "x"), ("archive/data/0", "twice")]))
+    put("zip", "nothing", b"PK\x05\x06" + bytes(18))
+    put("zip", "comment", torch_save(dumps(weights))[:-2] + b"\x04\x00note")
+
+
+def tokenizer():
+    byte_level = json.loads((GOLDEN / "tokenizers" / "byte_level" / "tokenizer.json").read_text())
+    put("tokenizer", "byte_level", json.dumps(byte_level, separators=(",", ":")))
+    small = {"model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "c": 2, "ab": 3, "abc": 4, "\u0120": 5, "\u00c3": 6, "\u00a9": 7},
+                       "merges": ["a b", ["ab", "c"]]},
+             "added_tokens": [{"id": 8, "content": "<s>", "special": True, "normalized": False, "lstrip": False, "rstrip": True,
+                               "single_word": False}],
+             "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False},
+             "decoder": {"type": "ByteLevel"}, "post_processor": None, "normalizer": None}
+    def variant(**parts):
+        return json.dumps({**small, **parts}, separators=(",", ":"))
+    put("tokenizer", "small", variant())
+    put("tokenizer", "text", variant() + "\0abc ab<s> a\u00e9")
+    put("tokenizer", "gpt2", variant(pre_tokenizer={"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}))
+    llama3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+    put("tokenizer", "llama3", variant(
+        pre_tokenizer={"type": "Sequence", "pretokenizers": [
+            {"type": "Split", "pattern": {"Regex": llama3}, "behavior": "Isolated", "invert": False},
+            {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}]},
+        post_processor={"type": "Sequence", "processors": [
+            {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": False, "use_regex": True},
+            {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+             "pair": [], "special_tokens": {"<s>": {"id": "<s>", "ids": [8], "tokens": ["<s>"]}}}]}))
+    put("tokenizer", "qwen2", variant(normalizer={"type": "NFC"}, pre_tokenizer={"type": "Split", "pattern": {"Regex": r"\p{N}| ?\p{L}+|\s+"},
+                                                                                "behavior": "MergedWithNext", "invert": False}))
+    llama2 = {"model": {"type": "BPE", "vocab": {"<unk>": 0, **{f"<0x{i:02X}>": i + 1 for i in range(256)}, "\u2581": 257, "a": 258, "b": 259,
+                                                 "\u2581a": 260, "ab": 261}, "merges": ["\u2581 a", "a b"], "unk_token": "<unk>",
+                        "fuse_unk": True, "byte_fallback": True},
+              "normalizer": {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "\u2581"},
+                                                                   {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}]},
+              "decoder": {"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "},
+                                                             {"type": "ByteFallback"}, {"type": "Fuse"},
+                                                             {"type": "Strip", "content": " ", "start": 1, "stop": 0}]},
+              "added_tokens": [{"id": 0, "content": "<unk>", "special": True}]}
+    put("tokenizer", "llama2", json.dumps(llama2, separators=(",", ":")))
+    unigram = {"model": {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0.0], ["\u2581", -2.5], ["a", -1.5], ["ab", -2.0], ["\u2581a", -1.0]]},
+               "normalizer": {"type": "Sequence", "normalizers": [{"type": "NFKC"}, {"type": "Lowercase"}, {"type": "Strip", "strip_left": True, "strip_right": True}]},
+               "pre_tokenizer": {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always", "split": True},
+               "decoder": {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always", "split": True},
+               "post_processor": {"type": "RobertaProcessing", "sep": ["</s>", 2], "cls": ["<s>", 0], "trim_offsets": True, "add_prefix_space": True}}
+    put("tokenizer", "unigram", json.dumps(unigram, separators=(",", ":")))
+    wordpiece = {"model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100,
+                           "vocab": {"[UNK]": 0, "a": 1, "##b": 2}},
+                 "normalizer": {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None, "lowercase": True},
+                 "pre_tokenizer": {"type": "BertPreTokenizer"}, "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True}}
+    put("tokenizer", "wordpiece", json.dumps(wordpiece, separators=(",", ":")))
+
+
+def traces():
+    """The first byte chooses the base trace; the rest are edits, which the fuzzer finds."""
+    for i, name in enumerate(["complete", "plain"]):
+        put("trace", name, bytes([i]))
+    put("trace", "repair", bytes([14]))
+    for i in range(3):
+        put("trace_bytes", str(i), bytes([i]))
+
+
 if __name__ == "__main__":
     safetensors()
     config()
+    torch_files()
+    tokenizer()
+    traces()

@@ -221,7 +221,7 @@ void read_run(const Trace& trace, int r) {
     attempt([&] { read_dataset(trace, r, d); });
   }
   for (const LayerSpec& layer : run.layers) {
-    for (const int head : {0, 1, -1, 7})
+    for (const int head : {1, -1, 7})
       attempt([&] {
         const DatasetInfo* index = run.find("layers/" + std::to_string(layer.index) + "/route_index");
         if (!index || index->shape.empty() || index->shape[0] > 4096 || index->shape.back() > 4096) return;
