@@ -15,6 +15,7 @@ const std::vector<Target>& targets() {
       {"tokenizer", run_tokenizer, nullptr},
       {"trace", run_trace, nullptr},
       {"trace_bytes", run_trace_bytes, nullptr},
+      {"trace_plain", run_trace_plain, nullptr},
   };
   return list;
 }

@@ -35,6 +35,7 @@ size_t repair_zip(uint8_t* data, size_t size, size_t most);
 void run_tokenizer(Bytes);
 void run_trace(Bytes);
 void run_trace_bytes(Bytes);
+void run_trace_plain(Bytes);
 
 // A promise of the program that an input broke.
 struct Finding : std::logic_error {

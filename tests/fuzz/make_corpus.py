@@ -209,8 +209,9 @@ def traces():
     for i, name in enumerate(["complete", "plain"]):
         put("trace", name, bytes([i]))
     put("trace", "repair", bytes([14]))
-    for i in range(3):
-        put("trace_bytes", str(i), bytes([i]))
+    for i, name in enumerate(["complete", "dead"]):
+        put("trace_bytes", name, bytes([i]))
+    put("trace_plain", "plain", bytes([1]))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,152 @@
+// A trace is one file: nothing in it makes the reader open another one, and shapes that cannot be are refused.
+#include <hdf5.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include <functional>
+
+#include "core/error.h"
+#include "core/trace/trace.h"
+#include "core/trace/writer.h"
+#include "tests/cases/case.h"
+#include "tests/cases/trace/made_trace.h"
+
+namespace fs = std::filesystem;
+using namespace slotscope;
+using namespace slotscope::testing;
+using trace::Trace;
+
+namespace {
+
+const MadeOptions kSmall{.tokens = 80, .prompt = 70, .heads = 2, .slots = 16, .top_k = 2, .layers = 1};
+
+// Tells whether anybody opened the file since it was made.
+class Watch {
+ public:
+  explicit Watch(const fs::path& file) : descriptor_(inotify_init1(IN_NONBLOCK | IN_CLOEXEC)) {
+    if (inotify_add_watch(descriptor_, file.c_str(), IN_OPEN) < 0) throw std::runtime_error("cannot watch " + file.string());
+  }
+  ~Watch() { close(descriptor_); }
+  bool opened() {
+    alignas(inotify_event) char events[4096];
+    return ::read(descriptor_, events, sizeof events) > 0;
+  }
+
+ private:
+  int descriptor_;
+};
+
+struct Files {
+  fs::path trace, other;
+  explicit Files(Context& t) : trace(t.temp() / "trace.h5"), other(t.temp() / "other.h5") {
+    {
+      trace::Hdf5Sink sink(trace, {.created = "2026-01-01T00:00:00Z"});
+      const std::vector<trace::RunSpec> runs{made_run(kSmall, 0)};
+      sink.begin(made_model(), runs);
+      feed(sink, runs, kSmall);
+      sink.finish(trace::Status::complete);
+    }
+    const hid_t file = H5Fcreate(other.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    const hsize_t n = 80;
+    const hid_t space = H5Screate_simple(1, &n, nullptr);
+    H5Dclose(H5Dcreate2(file, "ids", H5T_STD_I32LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    H5Sclose(space);
+    H5Fclose(file);
+  }
+  void edit(const char* path, const std::function<void(hid_t)>& change) const {
+    const hid_t file = H5Fopen(trace.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+    if (path) H5Ldelete(file, path, H5P_DEFAULT);
+    change(file);
+    H5Fclose(file);
+  }
+};
+
+void make(hid_t file, const char* path, hid_t space, hid_t properties = H5P_DEFAULT, hid_t type = H5T_STD_I32LE) {
+  H5Dclose(H5Dcreate2(file, path, type, space, H5P_DEFAULT, properties, H5P_DEFAULT));
+  H5Sclose(space);
+}
+
+}  // namespace
+
+SLOTSCOPE_CASE(links_are_not_followed) {
+  for (const char* path : {"/runs/0000/tokens/ids", "/runs/0000/prompt/text", "/model", "/runs"}) {
+    const Files files(t);
+    files.edit(path, [&](hid_t file) {
+      H5Lcreate_external(files.other.c_str(), "/ids", file, path, H5P_DEFAULT, H5P_DEFAULT);
+    });
+    Watch watch(files.other);
+    CHECK_ERROR(Trace::open(files.trace), "trace.h5", path, "a link to another place or file");
+    CHECK(!watch.opened());
+  }
+  const Files files(t);
+  files.edit("/runs/0000/tokens/ids", [&](hid_t file) {
+    H5Lcreate_soft("/runs/0000/tokens/position", file, "/runs/0000/tokens/ids", H5P_DEFAULT, H5P_DEFAULT);
+  });
+  CHECK_ERROR(Trace::open(files.trace), "tokens/ids", "a link to another place or file");
+}
+
+SLOTSCOPE_CASE(values_of_other_files_are_not_read) {
+  const hsize_t n = 80, unlimited = H5S_UNLIMITED;
+  for (const bool grows : {false, true}) {
+    const Files files(t);
+    files.edit("/runs/0000/tokens/ids", [&](hid_t file) {
+      const hid_t properties = H5Pcreate(H5P_DATASET_CREATE);
+      H5Pset_external(properties, files.other.c_str(), 0, grows ? H5F_UNLIMITED : n * 4);
+      make(file, "/runs/0000/tokens/ids", H5Screate_simple(1, &n, grows ? &unlimited : nullptr), properties);
+      H5Pclose(properties);
+    });
+    Watch watch(files.other);
+    CHECK_ERROR(Trace::open(files.trace), "tokens/ids", "its values lie in another file");
+    CHECK(!watch.opened());
+  }
+  for (const char* path : {"/runs/0000/tokens/ids", "/runs/0000/layers/0/hidden"}) {
+    const Files files(t);
+    files.edit(path, [&](hid_t file) {
+      const hid_t properties = H5Pcreate(H5P_DATASET_CREATE), space = H5Screate_simple(1, &n, &unlimited),
+                  source = H5Screate_simple(1, &n, &unlimited);
+      const hsize_t zero = 0, one = 1, count = H5S_UNLIMITED;
+      H5Sselect_hyperslab(source, H5S_SELECT_SET, &zero, nullptr, &count, &one);
+      H5Sselect_hyperslab(space, H5S_SELECT_SET, &zero, nullptr, &count, &one);
+      H5Pset_virtual(properties, space, files.other.c_str(), "/ids", source);
+      H5Sselect_all(space);
+      make(file, path, space, properties);
+      H5Sclose(source);
+      H5Pclose(properties);
+    });
+    Watch watch(files.other);
+    CHECK_ERROR(Trace::open(files.trace), path, "its values lie in another file");
+    CHECK(!watch.opened());
+  }
+}
+
+// A group that holds itself, many times: opened once each, not for every way that leads there.
+SLOTSCOPE_CASE(circles_of_groups_end) {
+  const Files files(t);
+  const size_t before = Trace::open(files.trace)->run(0).datasets.size();
+  files.edit(nullptr, [&](hid_t file) {
+    for (int i = 0; i < 300; ++i)
+      H5Lcreate_hard(file, "/runs/0000/layers", file, ("/runs/0000/layers/again" + std::to_string(i)).c_str(), H5P_DEFAULT,
+                     H5P_DEFAULT);
+    H5Lcreate_hard(file, "/runs/0000/layers/0", file, "/runs/0000/layers/00", H5P_DEFAULT, H5P_DEFAULT);
+  });
+  const auto trace = Trace::open(files.trace);
+  CHECK_EQ(trace->run(0).datasets.size(), before);
+  CHECK_EQ(trace->run(0).layers.size(), size_t(2));  // "00" is no second layer 0
+}
+
+SLOTSCOPE_CASE(impossible_shapes) {
+  const char* path = "/runs/0000/layers/0/hidden";
+  {  // without rows, but with rows of 2^120 values
+    const Files files(t);
+    files.edit(path, [&](hid_t file) {
+      const hsize_t size[] = {0, hsize_t(1) << 60, hsize_t(1) << 60};
+      make(file, path, H5Screate_simple(3, size, nullptr));
+    });
+    CHECK_ERROR(Trace::open(files.trace), "hidden", "need more bytes than a file of");
+  }
+  {  // no value at all is not the value 0
+    const Files files(t);
+    files.edit(path, [&](hid_t file) { make(file, path, H5Screate(H5S_NULL)); });
+    CHECK_ERROR(Trace::open(files.trace), "hidden", "has no shape");
+  }
+}
