@@ -7,11 +7,12 @@
 #include "core/formats/config.h"
 #include "core/formats/float8_scales.h"
 #include "core/formats/json.h"
-#include "core/formats/safetensors.h"
 #include "core/formats/sha256.h"
 #include "core/formats/sharded.h"
+#include "core/formats/torch_weights.h"
 #include "core/formats/utf8.h"
 #include "core/formats/values.h"
+#include "core/formats/weight_file.h"
 
 namespace slotscope::formats {
 namespace {
@@ -19,13 +20,14 @@ namespace {
 namespace fs = std::filesystem;
 constexpr uint64_t kMaxConfigBytes = 64ull << 20;
 
-class SafetensorsCheckpoint : public Checkpoint {
+// A folder or single file of any format: what the files list, merged, and the config beside them.
+class FolderCheckpoint : public Checkpoint {
  public:
-  SafetensorsCheckpoint(const fs::path& path, const OpenOptions& options) {
+  FolderCheckpoint(const fs::path& path, const OpenOptions& options) {
     std::error_code error;
     const fs::file_status status = fs::status(path, error);
     if (!fs::exists(status))
-      throw Error({path.string(), "", "does not exist", "a checkpoint folder or a safetensors file", ""});
+      throw Error({path.string(), "", "does not exist", "a checkpoint folder or a weight file", ""});
     WeightFiles found;
     if (fs::is_directory(status)) {
       folder_ = path;
@@ -36,7 +38,7 @@ class SafetensorsCheckpoint : public Checkpoint {
       const bool index = path.extension() == ".json";
       if (index && !path.filename().string().ends_with(".index.json"))
         throw Error({path.string(), "", "no weight file",
-                     "a checkpoint folder, a .safetensors file or an .index.json file",
+                     "a checkpoint folder, a weight file or an .index.json file",
                      "Open the folder that holds it."});
       read_config(false);
       if (index && !options.ignore_index)
@@ -47,8 +49,9 @@ class SafetensorsCheckpoint : public Checkpoint {
         found.files = {path};
     }
     notes_ = std::move(found.notes);
+    ignored_ = std::move(found.ignored);
     files_ = found.files;
-    list_tensors(found);
+    list_tensors(found, options);
   }
 
   const fs::path& folder() const override { return folder_; }
@@ -61,15 +64,16 @@ class SafetensorsCheckpoint : public Checkpoint {
     return at != tensors_.end() && at->name == name ? &*at : nullptr;
   }
   TensorData slice(const TensorInfo& tensor, uint64_t first, uint64_t count) const override {
-    const uint64_t size = uint64_t(dtype_bits(tensor.dtype) / 8);
-    return {maps_.at(size_t(tensor.file))->bytes(tensor.offset + first * size, count * size), nullptr};
+    return opened_.at(size_t(tensor.file))->slice(tensor, first, count);
   }
   const nlohmann::json* config() const override { return has_config_ ? &config_ : nullptr; }
   const std::string& config_text() const override { return config_text_; }
   const std::vector<std::string>& warnings() const override { return warnings_; }
   const std::vector<std::string>& notes() const override { return notes_; }
   uint64_t total_bytes() const override { return total_bytes_; }
-  FileFormat format() const override { return FileFormat::safetensors; }
+  FileFormat format() const override {
+    return opened_.empty() ? FileFormat::safetensors : opened_.front()->format();
+  }
   const std::vector<IgnoredItem>& ignored() const override { return ignored_; }
   const std::vector<std::pair<std::string, std::string>>& metadata() const override { return metadata_; }
 
@@ -96,22 +100,76 @@ class SafetensorsCheckpoint : public Checkpoint {
     }
   }
 
-  void list_tensors(const WeightFiles& found) {
+  // model_type of config.json, or empty: it says which names the tensors should have.
+  std::string model_type() const {
+    if (!has_config_) return {};
+    const auto at = config_.find("model_type");
+    return at != config_.end() && at->is_string() ? at->get<std::string>() : std::string();
+  }
+
+  void list_tensors(const WeightFiles& found, const OpenOptions& options) {
     std::vector<TensorInfo> listed;
+    std::vector<uint64_t> storages;  // bytes of each, by number
+    bool torch = false;
     for (const auto& path : files_) {
-      maps_.push_back(std::make_unique<MappedFile>(path));
-      SafetensorsHeader header = read_safetensors_header(*maps_.back(), int(maps_.size()) - 1);
-      std::move(header.tensors.begin(), header.tensors.end(), std::back_inserter(listed));
-      for (auto& entry : header.metadata)
+      opened_.push_back(WeightFile::open(path, {.file = int(opened_.size()),
+                                                .first_storage = int64_t(storages.size()),
+                                                .weights = options.weights,
+                                                .model_type = model_type()}));
+      WeightFile& file = *opened_.back();
+      torch |= file.format() != FileFormat::safetensors;
+      std::move(file.tensors.begin(), file.tensors.end(), std::back_inserter(listed));
+      file.tensors.clear();
+      storages.insert(storages.end(), file.storage_bytes.begin(), file.storage_bytes.end());
+      for (auto& entry : file.metadata)
         if (std::find(metadata_.begin(), metadata_.end(), entry) == metadata_.end())
           metadata_.push_back(std::move(entry));
+      const std::string from = files_.size() > 1 ? path.filename().string() + ": " : "";
+      for (const auto& note : file.notes) notes_.push_back(from + note);
+      for (IgnoredItem& item : file.ignored) {
+        item.item = from + item.item;
+        ignored_.push_back(std::move(item));
+      }
     }
     tensors_ = merge_tensors(found, std::move(listed), notes_, warnings_);
-    size_t unknown = 0;
-    for (const TensorInfo& tensor : tensors_) {
-      total_bytes_ += tensor.bytes;
-      unknown += tensor.dtype == DType::unknown;
+    if (torch) {
+      strip_wrapper_names(tensors_, model_type(), notes_);
+      std::sort(tensors_.begin(), tensors_.end(),
+                [](const TensorInfo& a, const TensorInfo& b) { return a.name < b.name; });
+      find_shared(storages.size());
     }
+    count_bytes(storages);
+    note_dtypes();
+  }
+
+  void find_shared(size_t storages) {
+    std::vector<const TensorInfo*> first(storages);
+    for (TensorInfo& tensor : tensors_) {
+      if (tensor.storage < 0) continue;
+      const TensorInfo*& owner = first[size_t(tensor.storage)];
+      if (owner)
+        tensor.shares_with = owner->name;
+      else
+        owner = &tensor;
+    }
+  }
+  // A storage counts once, and no more of it than the tensors on it can cover.
+  void count_bytes(const std::vector<uint64_t>& storages) {
+    std::vector<uint64_t> left = storages;
+    for (const TensorInfo& tensor : tensors_) {
+      uint64_t bytes = tensor.bytes;
+      if (tensor.storage >= 0) {
+        uint64_t& rest = left[size_t(tensor.storage)];
+        bytes = std::min(bytes, rest);
+        rest -= bytes;
+      }
+      total_bytes_ += bytes;
+    }
+  }
+
+  void note_dtypes() {
+    size_t unknown = 0;
+    for (const TensorInfo& tensor : tensors_) unknown += tensor.dtype == DType::unknown;
     if (tensors_.empty()) notes_.push_back("the file holds no tensors: no weights");
     if (unknown) notes_.push_back(std::to_string(unknown) + " tensors have a dtype that is not known here");
     Float8Words float8 = float8_words(tensors_);
@@ -121,7 +179,7 @@ class SafetensorsCheckpoint : public Checkpoint {
 
   fs::path folder_;
   std::vector<fs::path> files_;
-  std::vector<std::unique_ptr<MappedFile>> maps_;
+  std::vector<std::unique_ptr<WeightFile>> opened_;
   std::vector<TensorInfo> tensors_;
   nlohmann::json config_;
   std::string config_text_;
@@ -151,7 +209,7 @@ std::string_view format_name(FileFormat format) {
 }
 
 std::shared_ptr<const Checkpoint> Checkpoint::open(const fs::path& path, const OpenOptions& options) {
-  return std::make_shared<const SafetensorsCheckpoint>(path, options);
+  return std::make_shared<const FolderCheckpoint>(path, options);
 }
 
 std::string tensor_digest(const Checkpoint& checkpoint) {

@@ -10,7 +10,9 @@
 #include "core/error.h"
 #include "core/formats/config.h"
 #include "core/formats/json.h"
+#include "core/formats/torch_file.h"
 #include "core/formats/utf8.h"
+#include "core/formats/weight_file.h"
 
 namespace slotscope::formats {
 namespace {
@@ -249,29 +251,15 @@ class HeaderReader : public nlohmann::json_sax<json> {
   bool has_dtype_ = false, has_shape_ = false;
 };
 
-// What the first bytes look like when they are no safetensors header: (found, advice), or empty.
-std::pair<std::string, std::string> wrong_kind(std::string_view head) {
-  const auto starts = [&](std::string_view with) { return head.starts_with(with); };
-  if (starts("version https://git-lfs"))
-    return {"a Git LFS pointer, not the file itself", "Run git lfs pull in the checkpoint folder."};
-  if (starts("PK\x03\x04"))
+// recognise_other_file, and torch.save files under a safetensors name: (found, advice), or empty.
+std::pair<std::string, std::string> wrong_kind_of(std::string_view head) {
+  if (looks_like_zip(head))
     return {"a torch zip file (torch.save) under a safetensors name",
             "Rename it to pytorch_model.bin, or convert it to safetensors."};
-  if (starts("\x80\x02") || starts("\x80\x03") || starts("\x80\x04"))
+  if (head.size() > 1 && head[0] == '\x80' && head[1] >= 2 && head[1] <= 5)
     return {"a pickle file (legacy torch.save)",
             "Rename it to pytorch_model.bin, or convert it to safetensors."};
-  std::string lower(head.substr(0, 64));
-  for (char& c : lower) c = char(c >= 'A' && c <= 'Z' ? c + 32 : c);
-  const auto text = lower.find_first_not_of(" \t\r\n");
-  if (text != std::string::npos &&
-      (lower.compare(text, 9, "<!doctype") == 0 || lower.compare(text, 5, "<html") == 0 ||
-       lower.compare(text, 5, "<?xml") == 0))
-    return {"a web page, not weights: the download failed", "Download the file again."};
-  if (starts("\x89HDF\r\n")) return {"an HDF5 file", "A trace opens with File > Open trace."};
-  if (starts("GGUF")) return {"a GGUF file", "Use the safetensors form of the model."};
-  if (starts("\x1f\x8b")) return {"a gzip file", "Unpack it first."};
-  if (starts("{")) return {"a JSON text without the 8-byte length", "Is this the index or config file?"};
-  return {};
+  return recognise_other_file(head);
 }
 
 uint64_t header_length(const MappedFile& file, const std::string& head) {
@@ -285,7 +273,7 @@ uint64_t header_length(const MappedFile& file, const std::string& head) {
   for (int i = 7; i >= 0; --i) length = length << 8 | static_cast<unsigned char>(head[size_t(i)]);
   if (length <= file.size() - 8 && length <= kMaxHeaderBytes) return length;
   // Only now: a good header may begin with any length, and so with any of these bytes.
-  const auto kind = wrong_kind(head);
+  const auto kind = wrong_kind_of(head);
   if (!kind.first.empty())
     throw Error({name, "", kind.first + " (" + size + ")", "a safetensors file", kind.second});
   if (length > kMaxHeaderBytes)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <unordered_set>
 
 #include "core/error.h"
 #include "core/formats/config.h"
@@ -14,52 +15,11 @@ namespace {
 namespace fs = std::filesystem;
 constexpr uint64_t kMaxIndexBytes = 512ull << 20;
 
-std::vector<fs::path> safetensors_files(const fs::path& folder) {
-  std::vector<fs::path> files;
-  std::error_code error;
-  for (auto entry = fs::directory_iterator(folder, error); !error && entry != fs::directory_iterator();
-       entry.increment(error))
-    if (entry->path().extension() == ".safetensors" && !fs::is_directory(entry->path()))
-      files.push_back(entry->path());
-  if (error)
-    throw Error(
-        {folder.string(), "", "the folder cannot be listed: " + error.message(), "a readable folder", ""});
-  std::sort(files.begin(), files.end());
-  return files;
-}
-
 std::string joined(const std::vector<std::string>& names, size_t limit = 8) {
   std::string text;
   for (size_t i = 0; i < names.size() && i < limit; ++i) text += (i ? ", " : "") + names[i];
   if (names.size() > limit) text += " and " + std::to_string(names.size() - limit) + " more";
   return text;
-}
-
-std::vector<std::string> file_names(const std::vector<fs::path>& paths) {
-  std::vector<std::string> names;
-  for (const auto& path : paths) names.push_back(path.filename().string());
-  return names;
-}
-
-[[noreturn]] void no_weights(const fs::path& folder) {
-  std::error_code ignored;
-  for (const char* name : {"pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt", "model.pth"})
-    if (fs::exists(folder / name, ignored))
-      throw Error({folder.string(), "", std::string("only ") + name,
-                   "model.safetensors or model.safetensors.index.json",
-                   "Torch files are not read yet: save the model as safetensors."});
-  const bool config = fs::exists(folder / "config.json", ignored);
-  throw Error({folder.string(), "", config ? "config.json but no weights" : "no weights in this folder",
-               "model.safetensors or model.safetensors.index.json",
-               "Choose a folder with a downloaded checkpoint."});
-}
-
-// "model-00001-of-00015": one of several files.
-bool is_shard_name(const std::string& stem) {
-  const auto of = stem.rfind("-of-");
-  if (of == std::string::npos || of == 0 || of + 4 == stem.size()) return false;
-  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
-  return std::all_of(stem.begin() + long(of) + 4, stem.end(), digit) && digit(stem[of - 1]);
 }
 
 // A shard is a plain file beside the index: a path would let an index file reach any file of the machine.
@@ -69,35 +29,6 @@ bool plain_file_name(const std::string& name) {
 }
 
 }  // namespace
-
-WeightFiles find_weight_files(const fs::path& folder, const OpenOptions& options) {
-  std::error_code ignored;
-  const fs::path single = folder / "model.safetensors", index = folder / "model.safetensors.index.json";
-  WeightFiles found;
-  if (options.ignore_index) {
-    found.files = safetensors_files(folder);
-    if (found.files.empty()) no_weights(folder);
-    found.notes.push_back("index ignored: " + std::to_string(found.files.size()) +
-                          " safetensors files scanned");
-    return found;
-  }
-  if (fs::exists(single, ignored)) {
-    found.files = {single};
-    if (fs::exists(index, ignored))
-      found.notes.push_back("model.safetensors is used; model.safetensors.index.json is ignored");
-    return found;
-  }
-  if (fs::exists(index, ignored)) return read_index(index);
-  found.files = safetensors_files(folder);
-  if (found.files.empty()) no_weights(folder);
-  if (found.files.size() > 1 || is_shard_name(found.files[0].stem().string()))
-    throw Error({folder.string(), "model.safetensors.index.json",
-                 "missing; the folder holds " + joined(file_names(found.files)),
-                 "an index for weights in several files",
-                 "Download the index, or open with \"ignore index and scan files\" (--ignore-index)."});
-  found.notes.push_back("weights read from " + found.files[0].filename().string());
-  return found;
-}
 
 WeightFiles read_index(const fs::path& index) {
   const nlohmann::json root =
@@ -132,11 +63,10 @@ WeightFiles read_index(const fs::path& index) {
     refuse("",
            std::to_string(missing.size()) + " of " + std::to_string(by_file.size()) +
                " files are missing: " + joined(missing, 40) + "; the folder holds " +
-               (safetensors_files(index.parent_path()).empty()
-                    ? "no safetensors file"
-                    : joined(file_names(safetensors_files(index.parent_path())))),
+               weight_files_text(index.parent_path(), by_file.begin()->first.ends_with(".safetensors")),
            "every file of the index",
-           "Download them, or open with \"ignore index and scan files\" (--ignore-index) if the index is stale.");
+           "Download them, or open with \"ignore index and scan files\" (--ignore-index) if the index is "
+           "stale.");
   const auto metadata = root.find("metadata");
   if (metadata != root.end() && metadata->is_object() && metadata->contains("total_size") &&
       (*metadata)["total_size"].is_number()) {
@@ -157,6 +87,7 @@ std::vector<TensorInfo> merge_tensors(const WeightFiles& found, std::vector<Tens
   kept.reserve(listed.size());
   uint64_t bytes = 0;
   size_t unmapped = 0, mapped = 0;
+  std::unordered_set<int64_t> storages;  // writers of an index count tied tensors once
   for (size_t i = 0; i < listed.size();) {
     size_t end = i + 1;
     while (end < listed.size() && listed[end].name == listed[i].name) ++end;
@@ -180,7 +111,8 @@ std::vector<TensorInfo> merge_tensors(const WeightFiles& found, std::vector<Tens
     } else if (indexed) {
       ++unmapped;
     }
-    bytes += listed[chosen].bytes;
+    if (listed[chosen].storage < 0 || storages.insert(listed[chosen].storage).second)
+      bytes += listed[chosen].bytes;
     kept.push_back(std::move(listed[chosen]));
     i = end;
   }

@@ -32,8 +32,9 @@ std::unique_ptr<TorchFile> TorchFile::open(std::shared_ptr<const MappedFile> fil
   const std::string head = file->read(0, 64);
   if (looks_like_zip(head)) return open_torch_zip(std::move(file));
   if (!looks_like_torch_legacy(head))
-    throw Error({file->path().string(), "", "neither a zip file nor the magic number of older torch.save files",
-                 "a torch.save file", ""});
+    throw Error({file->path().string(), "",
+                 "neither a zip file nor the magic number of older torch.save files", "a torch.save file",
+                 ""});
   return open_torch_legacy(std::move(file));
 }
 

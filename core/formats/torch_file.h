@@ -1,5 +1,6 @@
-// A torch.save file without its meaning: the pickled value and the storages it refers to. Zip form (PyTorch 1.6 and later)
-// and legacy form (0.1.10 to 1.5). Opening reads the directory or the pickles, no byte of a storage (bad-inputs B17-B22).
+// A torch.save file without its meaning: the pickled value and the storages it refers to. Zip form
+// (PyTorch 1.6 and later) and legacy form (0.1.10 to 1.5). Opening reads the directory or the pickles, no
+// byte of a storage (bad-inputs B17-B22).
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ struct TorchType {
   DType dtype = DType::unknown;
   std::string_view text;  // "F32"; "C128", "QI8", ... for those that only have a name here
   uint32_t size = 0;      // bytes of one element, 0: no such type
-  uint32_t swap = 0;      // bytes that change places on a big-endian machine: half of `size` for complex numbers
+  uint32_t swap = 0;  // bytes that change places on a big-endian machine: half of `size` for complex numbers
 };
 // `name` as in a pickle: "torch.FloatStorage", "torch.cuda.HalfStorage", "torch.float8_e4m3fn".
 TorchType torch_type(std::string_view name);
@@ -42,19 +43,19 @@ class TorchFile {
   bool big_endian() const { return big_endian_; }
   const std::vector<std::string>& notes() const { return notes_; }
 
-  // Number of the storage with this key; it must hold `count` elements of `type`. Throws Error: not in the file, other
-  // size. The numbers count from 0 in the order of the first calls.
+  // Number of the storage with this key; it must hold `count` elements of `type`. Throws Error: not in the
+  // file, other size. The numbers count from 0 in the order of the first calls.
   int find_storage(std::string_view key, const TorchType& type, uint64_t count);
   const std::vector<TorchStorage>& storages() const { return storages_; }
-  // Bytes [first, first + count) of a storage, as stored. The first call tests the checksum of the whole storage or unpacks
-  // it. Throws Error. Thread-safe.
+  // Bytes [first, first + count) of a storage, as stored. The first call tests the checksum of the whole
+  // storage or unpacks it. Throws Error. Thread-safe.
   virtual TensorData bytes(int storage, uint64_t first, uint64_t count) const = 0;
 
  protected:
-  TorchFile(std::shared_ptr<const MappedFile> file)
-      : file_(std::move(file)), path_(file_->path().string()) {}
+  TorchFile(std::shared_ptr<const MappedFile> file) : file_(std::move(file)), path_(file_->path().string()) {}
   virtual int locate(std::string_view key, const TorchType& type, uint64_t count) = 0;
-  [[noreturn]] void refuse(std::string item, std::string found, std::string expected, std::string advice = "") const;
+  [[noreturn]] void refuse(std::string item, std::string found, std::string expected,
+                           std::string advice = "") const;
 
   std::shared_ptr<const MappedFile> file_;
   std::string path_;

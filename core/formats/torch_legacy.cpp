@@ -1,6 +1,6 @@
-// torch.save from 0.1.10 to 1.5: five pickles (magic number, protocol, system, the value, the list of storage keys), then for
-// every key in that order the number of elements (8 bytes, little-endian) and the elements. Elements are little-endian on
-// every machine: the writer converts, whatever the system pickle says.
+// torch.save from 0.1.10 to 1.5: five pickles (magic number, protocol, system, the value, the list of storage
+// keys), then for every key in that order the number of elements (8 bytes, little-endian) and the elements.
+// Elements are little-endian on every machine: the writer converts, whatever the system pickle says.
 #include <unordered_map>
 
 #include "core/error.h"
@@ -21,7 +21,8 @@ class TorchLegacy : public TorchFile {
     const PickleTree protocol = next_pickle(text, "protocol");
     const PickleValue& number = protocol[protocol.root()];
     if (number.kind != PickleKind::integer || number.integer != kProtocol)
-      refuse("protocol", number.kind == PickleKind::integer ? std::to_string(number.integer) : "no number", "1001");
+      refuse("protocol", number.kind == PickleKind::integer ? std::to_string(number.integer) : "no number",
+             "1001");
     next_pickle(text, "system");
     tree_ = next_pickle(text_, "pickle");
     const PickleTree keys = next_pickle(text, "storage keys");
@@ -43,7 +44,8 @@ class TorchLegacy : public TorchFile {
   int locate(std::string_view key, const TorchType&, uint64_t) override {
     const auto known = numbers_.find(std::string(key));
     if (known == numbers_.end())
-      refuse("storage '" + printable(key) + "'", "not in the list of storages", "every storage of the pickle");
+      refuse("storage '" + printable(key) + "'", "not in the list of storages",
+             "every storage of the pickle");
     return known->second;
   }
 
@@ -52,7 +54,8 @@ class TorchLegacy : public TorchFile {
     uint64_t size, count;
   };
 
-  // Reads the pickle at position_ in growing pieces: how long it is, only it knows. `text` holds its bytes afterwards.
+  // Reads the pickle at position_ in growing pieces: how long it is, only it knows. `text` holds its bytes
+  // afterwards.
   PickleTree next_pickle(std::string& text, const char* item) {
     PickleOptions options;
     options.file = path_;
@@ -100,13 +103,16 @@ class TorchLegacy : public TorchFile {
         refuse(item, "listed, but the pickle does not refer to it", "a storage of the pickle");
       const uint64_t count = storage_count(item);
       if (count != element->second.count)
-        refuse(item, thousands(count) + " elements in the file, " + thousands(element->second.count) +
-                         " in the pickle", "equal numbers");
+        refuse(item,
+               thousands(count) + " elements in the file, " + thousands(element->second.count) +
+                   " in the pickle",
+               "equal numbers");
       uint64_t size = 0;
       const uint64_t left = file_->size() - position_;
       if (__builtin_mul_overflow(count, element->second.size, &size) || size > left)
-        refuse(item, thousands(count) + " elements of " + std::to_string(element->second.size) + " bytes, " +
-                         thousands(left) + " bytes are left",
+        refuse(item,
+               thousands(count) + " elements of " + std::to_string(element->second.size) + " bytes, " +
+                   thousands(left) + " bytes are left",
                "the whole storage", "Incomplete download? Download the file again.");
       if (!numbers_.emplace(key, int(storages_.size())).second)
         refuse(item, "listed twice", "each storage once");

@@ -14,7 +14,8 @@ namespace {
 constexpr size_t kMaxAxes = 64;
 
 bool is_parameter(std::string_view callee) {
-  return callee == "torch._utils._rebuild_parameter" || callee == "torch._utils._rebuild_parameter_with_state";
+  return callee == "torch._utils._rebuild_parameter" ||
+         callee == "torch._utils._rebuild_parameter_with_state";
 }
 bool is_dense(std::string_view callee) {
   return callee == "torch._utils._rebuild_tensor_v2" || callee == "torch._utils._rebuild_tensor_v3" ||
@@ -26,11 +27,12 @@ struct Reader {
   const PickleTree& tree;
   TensorInfo info;
   TorchType type;
-  uint64_t begin = 0;     // of the storage's part that the reference covers, bytes in the storage
-  uint64_t covered = 0;   // bytes of that part
+  uint64_t begin = 0;    // of the storage's part that the reference covers, bytes in the storage
+  uint64_t covered = 0;  // bytes of that part
 
   [[noreturn]] void refuse(std::string found, std::string expected, std::string advice = "") const {
-    throw Error({file.path(), "tensor '" + printable(info.name, 120) + "'", std::move(found), std::move(expected),
+    throw Error({file.path(), "tensor '" + printable(info.name, 120) + "'", std::move(found),
+                 std::move(expected),
                  advice.empty() ? "The file is damaged: download it again, or save the model again."
                                 : std::move(advice)});
   }
@@ -51,7 +53,8 @@ struct Reader {
     return values;
   }
 
-  // ('storage', type, key, location, count) and in legacy files a sixth field: (view key, offset, count) or None.
+  // ('storage', type, key, location, count) and in legacy files a sixth field: (view key, offset, count) or
+  // None.
   void storage(PickleId id) {
     if (!tree.is(id, PickleKind::persistent)) refuse("its storage is no storage", "a reference to one");
     const auto& fields = tree[tree[id].args].items;
@@ -74,8 +77,9 @@ struct Reader {
     const auto offset = uint64_t(whole(tree[id].items[1], "storage view's offset"));
     const auto elements = uint64_t(whole(tree[id].items[2], "storage view's count"));
     if (offset > count || elements > count - offset)
-      refuse("a storage view of elements " + std::to_string(offset) + " to " + std::to_string(offset + elements),
-             "a range inside the " + thousands(count) + " of its storage");
+      refuse(
+          "a storage view of elements " + std::to_string(offset) + " to " + std::to_string(offset + elements),
+          "a range inside the " + thousands(count) + " of its storage");
     begin = offset * type.size, covered = elements * type.size;  // count * size fits: find_storage checked it
   }
 
@@ -85,9 +89,11 @@ struct Reader {
     info.shape = numbers(shape_id, "shape");
     std::vector<int64_t> strides = numbers(stride_id, "stride");
     if (strides.size() != info.shape.size())
-      refuse(std::to_string(strides.size()) + " strides for shape " + shape_text(info.shape), "one for each axis");
+      refuse(std::to_string(strides.size()) + " strides for shape " + shape_text(info.shape),
+             "one for each axis");
     if (!tensor_bytes(info.shape, int(type.size) * 8, info.bytes))
-      refuse("shape " + shape_text(info.shape) + " of " + std::string(type.text) + " is too large", "a size below 2^63");
+      refuse("shape " + shape_text(info.shape) + " of " + std::string(type.text) + " is too large",
+             "a size below 2^63");
     info.dtype = type.dtype;
     info.dtype_text = type.text;
     info.offset = file.storages()[size_t(info.storage)].offset + begin;
@@ -117,7 +123,8 @@ struct Reader {
   void dense(std::string_view callee, const std::vector<PickleId>& args) {
     const bool v3 = callee.ends_with("_v3");
     if (args.size() < (v3 ? 7u : callee.ends_with("_v2") ? 6u : 4u) || args.size() > 8)
-      refuse(std::string(callee) + " with " + std::to_string(args.size()) + " arguments", "those of torch.save");
+      refuse(std::string(callee) + " with " + std::to_string(args.size()) + " arguments",
+             "those of torch.save");
     storage(args[0]);
     if (v3) {
       const TorchType stored = torch_type(tree.global(args[6]));
@@ -141,7 +148,8 @@ struct Reader {
   }
 
   void quantised(const std::vector<PickleId>& args) {
-    if (args.size() < 5) refuse("_rebuild_qtensor with " + std::to_string(args.size()) + " arguments", "at least 5");
+    if (args.size() < 5)
+      refuse("_rebuild_qtensor with " + std::to_string(args.size()) + " arguments", "at least 5");
     storage(args[0]);
     layout(args[1], args[2], args[3]);
     special("quantised " + info.dtype_text);
@@ -149,13 +157,16 @@ struct Reader {
   // What is listed without values. The shape where it stands in the arguments, else none.
   void listed(const char* text, const std::vector<PickleId>& args, size_t shape_at) {
     special(text);
-    if (shape_at < args.size() && (tree.is(args[shape_at], PickleKind::tuple))) info.shape = numbers(args[shape_at], "shape");
+    if (shape_at < args.size() && (tree.is(args[shape_at], PickleKind::tuple)))
+      info.shape = numbers(args[shape_at], "shape");
     uint64_t bytes = 0;
-    if (!tensor_bytes(info.shape, 8, bytes)) refuse("shape " + shape_text(info.shape) + " is too large", "a size below 2^63");
+    if (!tensor_bytes(info.shape, 8, bytes))
+      refuse("shape " + shape_text(info.shape) + " is too large", "a size below 2^63");
   }
   void sparse(const std::vector<PickleId>& args) {
     if (args.size() != 2 || !tree.is(args[1], PickleKind::tuple)) return listed("sparse", args, SIZE_MAX);
-    const auto& data = tree[args[1]].items;  // COO: indices, values, size; compressed: two indices, values, size
+    const auto& data =
+        tree[args[1]].items;  // COO: indices, values, size; compressed: two indices, values, size
     size_t at = 0;
     while (at < data.size() && !tree.is(data[at], PickleKind::tuple)) ++at;
     listed("sparse", data, at);
@@ -168,12 +179,13 @@ struct Reader {
       const auto& args = arguments(id);
       if (is_dense(callee)) return dense(callee, args);
       if (is_parameter(callee)) {
-        if (args.empty() || !tree.is(args[0], PickleKind::object)) refuse("a Parameter without a tensor", "one");
+        if (args.empty() || !is_torch_tensor(tree, args[0])) refuse("a Parameter without a tensor", "one");
         id = args[0];
         continue;
       }
       if (callee == "torch._tensor._rebuild_from_type_v2") {
-        // (function, class, its arguments, attributes): classes other than the plain ones are on no allow-list.
+        // (function, class, its arguments, attributes): classes other than the plain ones are on no
+        // allow-list.
         if (args.size() < 3 || !is_dense(tree.global(args[0])) || !tree.is(args[2], PickleKind::tuple))
           return listed("tensor of a class of its own", args, SIZE_MAX);
         return dense(tree.global(args[0]), tree[args[2]].items);

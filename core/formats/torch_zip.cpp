@@ -1,6 +1,6 @@
-// torch.save since PyTorch 1.6: a zip file with NAME/data.pkl, NAME/data/KEY for every storage, NAME/version, NAME/byteorder
-// and small entries of newer versions (.format_version, .storage_alignment, .data/serialization_id), which say nothing that
-// is needed here.
+// torch.save since PyTorch 1.6: a zip file with NAME/data.pkl, NAME/data/KEY for every storage, NAME/version,
+// NAME/byteorder and small entries of newer versions (.format_version, .storage_alignment,
+// .data/serialization_id), which say nothing that is needed here.
 #include <mutex>
 #include <unordered_map>
 
@@ -102,7 +102,8 @@ class TorchZip : public TorchFile {
     bool script = zip_.find(root_ + "constants.pkl") != nullptr;
     for (const ZipMember& member : zip_.members()) script |= member.name.starts_with(root_ + "code/");
     if (script)
-      refuse("", "a TorchScript archive (constants.pkl and code/): a program, not only weights", "saved weights",
+      refuse("", "a TorchScript archive (constants.pkl and code/): a program, not only weights",
+             "saved weights",
              "Save the state_dict instead: torch.save(model.state_dict(), \"pytorch_model.bin\").");
   }
 
