@@ -34,7 +34,7 @@ cache=${SLOTSCOPE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/slotscope}
 
 # --- system packages -------------------------------------------------------------------------------------------------
 packages="g++ cmake ninja-build ccache mold pkg-config python3 python3-pip util-linux libhdf5-dev nlohmann-json3-dev libcli11-dev
-  zlib1g-dev libminizip-dev libicu-dev libsentencepiece-dev"
+  zlib1g-dev libicu-dev libsentencepiece-dev"
 if [ "$headless" = no ]; then
   packages="$packages qt6-base-dev qt6-svg-dev libqcustomplot-dev libgl-dev fonts-dejavu-core"
   # QCustomPlot's Qt 6 package brings its CMake file for Qt 6 only; the image plugins are part of qt6-base and qt6-svg.

@@ -139,7 +139,7 @@ struct Reader {
     for (const char* bit : {"conj", "neg"}) {
       const PickleId flag = tree.get(args[at], bit);
       if (tree.is(flag, PickleKind::boolean) && tree[flag].integer)
-        special(info.dtype_text + " with its " + bit + " bit set");
+        special(info.dtype_text + " (" + bit + " bit)");
     }
   }
   void special(std::string text) {
@@ -187,16 +187,16 @@ struct Reader {
         // (function, class, its arguments, attributes): classes other than the plain ones are on no
         // allow-list.
         if (args.size() < 3 || !is_dense(tree.global(args[0])) || !tree.is(args[2], PickleKind::tuple))
-          return listed("tensor of a class of its own", args, SIZE_MAX);
+          return listed("tensor subclass", args, SIZE_MAX);
         return dense(tree.global(args[0]), tree[args[2]].items);
       }
       if (callee == "torch._utils._rebuild_qtensor") return quantised(args);
       if (callee.starts_with("torch._utils._rebuild_sparse")) return sparse(args);
       if (callee == "torch._utils._rebuild_meta_tensor_no_storage")
-        return listed("meta tensor without values", args, 1);
+        return listed("meta tensor", args, 1);
       if (callee == "torch._utils._rebuild_wrapper_subclass") return listed("tensor subclass", args, 2);
       if (callee == "torch._utils._rebuild_nested_tensor") return listed("nested tensor", args, SIZE_MAX);
-      return listed("tensor of another device", args, SIZE_MAX);
+      return listed("device tensor", args, SIZE_MAX);
     }
     refuse("Parameters inside Parameters", "a tensor");
   }

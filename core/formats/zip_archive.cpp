@@ -1,10 +1,8 @@
 #include "core/formats/zip_archive.h"
 
-#include <minizip/unzip.h>
 #include <zlib.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "core/error.h"
 #include "core/formats/json.h"
@@ -14,132 +12,59 @@ namespace slotscope::formats {
 namespace {
 
 constexpr uint64_t kMaxMembers = 2'000'000;
-// Deflate makes at most 1032 bytes of one.
-constexpr uint64_t kMaxRatio = 1032;
+constexpr uint64_t kMaxDirectoryBytes = 1ull << 30;
+constexpr uint64_t kMaxRatio = 1032;  // deflate makes at most so many bytes of one
+constexpr uint64_t kEndBytes = 22, kEnd64Bytes = 56, kLocatorBytes = 20, kEntryBytes = 46, kLocalBytes = 30;
+constexpr uint64_t kSaturated = 0xFFFFFFFF;  // "see the zip64 field"
+
+// Numbers of a record, little-endian. The caller has checked that they are there.
+uint64_t number(std::string_view record, size_t at, int bytes) {
+  uint64_t value = 0;
+  for (int i = bytes - 1; i >= 0; --i)
+    value = value << 8 | static_cast<unsigned char>(record[at + size_t(i)]);
+  return value;
+}
+
+// The zip64 extra field: the numbers that are saturated in the entry itself, in this order. False when one is
+// missing.
+bool read_zip64(std::string_view extra, uint64_t& size, uint64_t& packed, uint64_t& header) {
+  std::string_view field;
+  while (extra.size() >= 4) {
+    const uint64_t length = number(extra, 2, 2);
+    if (length > extra.size() - 4) break;
+    if (number(extra, 0, 2) == 1) {
+      field = extra.substr(4, length);
+      break;
+    }
+    extra.remove_prefix(4 + length);
+  }
+  for (uint64_t* value : {&size, &packed, &header}) {
+    if (*value != kSaturated) continue;
+    if (field.size() < 8) return false;
+    *value = number(field, 0, 8);
+    field.remove_prefix(8);
+  }
+  return true;
+}
+
+bool is_safe_name(std::string_view name) {
+  if (name.empty() || name[0] == '/' || name.find('\\') != std::string_view::npos ||
+      name.find('\0') != std::string_view::npos)
+    return false;
+  for (size_t at = 0; at <= name.size();) {
+    const size_t end = std::min(name.find('/', at), name.size());
+    if (name.substr(at, end - at) == "..") return false;
+    at = end + 1;
+  }
+  return true;
+}
 
 }  // namespace
 
-// What minizip reads from: the file by position through a small window, because minizip asks for single
-// bytes. Reads nothing outside the file and knows no way to write.
-struct ZipArchive::Stream {
-  const MappedFile& file;
-  uint64_t position = 0;
-  uint64_t window_size = 64 << 10;
-  uint64_t window_at = 0;
-  std::string window;
-  bool failed = false;
-
-  static Stream& of(voidpf stream) { return *static_cast<Stream*>(stream); }
-
-  static voidpf open(voidpf opaque, const void*, int mode) {
-    of(opaque).position = 0;
-    return (mode & ZLIB_FILEFUNC_MODE_READWRITEFILTER) == ZLIB_FILEFUNC_MODE_READ ? opaque : nullptr;
-  }
-  static uLong read(voidpf, voidpf stream, void* out, uLong size) {
-    Stream& s = of(stream);
-    uLong done = 0;
-    while (done < size && s.position < s.file.size()) {
-      if (s.position < s.window_at || s.position - s.window_at >= s.window.size()) {
-        try {  // no exception may pass through the library's frames
-          s.window = s.file.read(s.position,
-                                 std::max<uint64_t>(s.window_size, std::min<uint64_t>(size - done, 1 << 20)));
-        } catch (...) {
-          s.window.clear();
-        }
-        s.window_at = s.position;
-        if (s.window.empty()) {
-          s.failed = true;
-          break;
-        }
-      }
-      const uint64_t in_window = s.position - s.window_at;
-      const uint64_t count = std::min<uint64_t>(size - done, s.window.size() - in_window);
-      std::memcpy(static_cast<char*>(out) + done, s.window.data() + in_window, count);
-      s.position += count;
-      done += uLong(count);
-    }
-    return done;
-  }
-  static uLong write(voidpf, voidpf, const void*, uLong) { return 0; }
-  static ZPOS64_T tell(voidpf, voidpf stream) { return of(stream).position; }
-  static long seek(voidpf, voidpf stream, ZPOS64_T offset, int origin) {
-    Stream& s = of(stream);
-    const uint64_t base = origin == ZLIB_FILEFUNC_SEEK_CUR   ? s.position
-                          : origin == ZLIB_FILEFUNC_SEEK_END ? s.file.size()
-                                                             : 0;
-    uint64_t target = 0;
-    if (__builtin_add_overflow(base, uint64_t(offset), &target) || target > s.file.size()) return -1;
-    s.position = target;
-    return 0;
-  }
-  static int close(voidpf, voidpf) { return 0; }
-  static int error(voidpf, voidpf stream) { return of(stream).failed ? 1 : 0; }
-};
-
-ZipArchive::ZipArchive(const MappedFile& file) : file_(file), stream_(new Stream{file}) {
-  zlib_filefunc64_def functions{Stream::open, Stream::read,  Stream::write, Stream::tell,
-                                Stream::seek, Stream::close, Stream::error, stream_.get()};
-  zip_ = unzOpen2_64("", &functions);
-  if (!zip_)
-    refuse("", "no zip directory at its end (" + thousands(file.size()) + " bytes)",
-           "a whole torch.save file", "Incomplete download? Download the file again.");
-  try {
-    list();
-  } catch (...) {
-    unzClose(zip_);
-    throw;
-  }
-  stream_->window_size = 256;  // from now on: single local headers, or members in large reads
-}
-
-ZipArchive::~ZipArchive() { unzClose(zip_); }
-
-void ZipArchive::refuse(std::string_view member, std::string found, std::string expected,
-                        std::string advice) const {
-  throw Error({file_.path().string(), member.empty() ? "" : "entry '" + printable(member, 120) + "'",
-               std::move(found), std::move(expected),
-               advice.empty() ? "The file is damaged: download it again, or save the model again."
-                              : std::move(advice)});
-}
-
-void ZipArchive::list() {
-  unz_global_info64 info{};
-  unzGetGlobalInfo64(zip_, &info);
-  // A directory entry has at least 46 bytes.
-  if (info.number_entry > kMaxMembers || info.number_entry > file_.size() / 46)
-    refuse("", thousands(info.number_entry) + " entries in " + thousands(file_.size()) + " bytes",
-           "at most " + thousands(std::min<uint64_t>(kMaxMembers, file_.size() / 46)));
-  std::string name(65536, '\0');
-  int result = info.number_entry == 0 ? UNZ_END_OF_LIST_OF_FILE : unzGoToFirstFile(zip_);
-  for (uint64_t number = 0; result == UNZ_OK; ++number, result = unzGoToNextFile(zip_)) {
-    unz_file_info64 entry{};
-    if (unzGetCurrentFileInfo64(zip_, &entry, name.data(), uLong(name.size()), nullptr, 0, nullptr, 0) !=
-        UNZ_OK)
-      refuse("", "entry " + std::to_string(number) + " of the directory cannot be read", "a zip directory");
-    ZipMember member;
-    member.name.assign(name.data(), std::min<uint64_t>(entry.size_filename, name.size()));
-    member.size = entry.uncompressed_size;
-    member.packed = entry.compressed_size;
-    member.crc = uint32_t(entry.crc);
-    unz64_file_pos place{};
-    if (unzGetFilePos64(zip_, &place) != UNZ_OK)
-      refuse(member.name, "has no place", "a place in the directory");
-    member.directory = place.pos_in_zip_directory;
-    member.number = place.num_of_file;
-    if (entry.flag & 1)
-      refuse(member.name, "encrypted", "a member without a password",
-             "Unpack it and save the weights again.");
-    if (entry.compression_method != 0 && entry.compression_method != Z_DEFLATED)
-      refuse(member.name, "packed by method " + std::to_string(entry.compression_method),
-             "stored or deflated", "Unpack it and save the weights again.");
-    member.deflated = entry.compression_method == Z_DEFLATED;
-    add(std::move(member));
-  }
-  if (result != UNZ_END_OF_LIST_OF_FILE && !(members_.size() == 0xFFFF && info.number_entry == 0xFFFF))
-    refuse("",
-           "the directory ends after " + std::to_string(members_.size()) + " of " +
-               std::to_string(info.number_entry) + " entries",
-           "the whole directory");
+ZipArchive::ZipArchive(const MappedFile& file) : file_(file) {
+  const Directory directory = find_directory();
+  data_end_ = directory.begin;
+  list(directory);
   bool any = false;
   without_checksums_ = true;
   for (size_t i = 0; i < members_.size(); ++i) {
@@ -152,22 +77,112 @@ void ZipArchive::list() {
   without_checksums_ &= any;
 }
 
+void ZipArchive::refuse(std::string_view member, std::string found, std::string expected,
+                        std::string advice) const {
+  throw Error({file_.path().string(), member.empty() ? "" : "entry '" + printable(member, 120) + "'",
+               std::move(found), std::move(expected),
+               advice.empty() ? "The file is damaged: download it again, or save the model again."
+                              : std::move(advice)});
+}
+
+// The end record stands at the very end, behind it only its comment; before it, in zip64, a locator and a
+// longer record.
+ZipArchive::Directory ZipArchive::find_directory() const {
+  const uint64_t size = file_.size(), window = std::min<uint64_t>(size, kEndBytes + 0xFFFF);
+  const std::string tail = file_.read(size - window, window);
+  size_t at = std::string::npos;
+  if (tail.size() == window && window >= kEndBytes)
+    for (size_t i = tail.size() - kEndBytes + 1; i-- > 0 && at == std::string::npos;)
+      if (tail.compare(i, 4, "PK\x05\x06") == 0 && number(tail, i + 20, 2) == tail.size() - i - kEndBytes)
+        at = i;
+  if (at == std::string::npos)
+    refuse("", "no zip directory at its end (" + thousands(size) + " bytes)", "a whole torch.save file",
+           "Incomplete download? Download the file again.");
+  const std::string_view record = std::string_view(tail).substr(at, kEndBytes);
+  Directory found{number(record, 10, 2), number(record, 12, 4), number(record, 16, 4)};
+  uint64_t end = size - window + at;
+  if (number(record, 4, 2) != 0 || number(record, 6, 2) != 0)
+    refuse("", "one of several parts of an archive", "a whole archive", "Join the parts first.");
+  if (end >= kLocatorBytes + kEnd64Bytes) {
+    const std::string locator = file_.read(end - kLocatorBytes, kLocatorBytes);
+    if (locator.compare(0, 4, "PK\x06\x07") == 0) {
+      const uint64_t place = number(locator, 8, 8);
+      if (place > end - kLocatorBytes - kEnd64Bytes)
+        refuse("", "a zip64 record at byte " + std::to_string(place),
+               "one before byte " + std::to_string(end));
+      const std::string record64 = file_.read(place, kEnd64Bytes);
+      if (record64.size() != kEnd64Bytes || record64.compare(0, 4, "PK\x06\x06") != 0)
+        refuse("", "no zip64 record at byte " + std::to_string(place), "one");
+      const Directory wide{number(record64, 32, 8), number(record64, 40, 8), number(record64, 48, 8)};
+      const auto agree = [](uint64_t narrow, uint64_t value, uint64_t most) {
+        return narrow == std::min(value, most);
+      };
+      // Some writers saturate all three as soon as one needs it.
+      const bool saturated = found.count == 0xFFFF || found.bytes == kSaturated || found.begin == kSaturated;
+      if (!saturated &&
+          !(agree(found.count, wide.count, 0xFFFF) && agree(found.bytes, wide.bytes, kSaturated) &&
+            agree(found.begin, wide.begin, kSaturated)))
+        refuse("", "two end records that differ", "equal numbers");
+      found = wide;
+      end = place;
+    }
+  }
+  if (found.begin > end || found.bytes != end - found.begin)
+    refuse("", "a directory of " + thousands(found.bytes) + " bytes at byte " + std::to_string(found.begin),
+           "one that ends at byte " + std::to_string(end));
+  return found;
+}
+
+void ZipArchive::list(const Directory& directory) {
+  if (directory.count > kMaxMembers || directory.bytes > kMaxDirectoryBytes ||
+      directory.count > directory.bytes / kEntryBytes)
+    refuse("",
+           thousands(directory.count) + " entries in a directory of " + thousands(directory.bytes) + " bytes",
+           "at most " + thousands(std::min(kMaxMembers, directory.bytes / kEntryBytes)));
+  const std::string text = file_.read(directory.begin, directory.bytes);
+  std::string_view rest = text;
+  for (uint64_t i = 0; i < directory.count; ++i) {
+    if (rest.size() < kEntryBytes || !rest.starts_with("PK\x01\x02"))
+      refuse("",
+             "the directory ends after " + std::to_string(i) + " of " + std::to_string(directory.count) +
+                 " entries",
+             "the whole directory");
+    const uint64_t name_bytes = number(rest, 28, 2), extra_bytes = number(rest, 30, 2);
+    const uint64_t all = kEntryBytes + name_bytes + extra_bytes + number(rest, 32, 2);
+    if (all > rest.size()) refuse("", "entry " + std::to_string(i) + " is cut off", "the whole directory");
+    ZipMember member;
+    member.name = rest.substr(kEntryBytes, name_bytes);
+    member.crc = uint32_t(number(rest, 16, 4));
+    member.packed = number(rest, 20, 4), member.size = number(rest, 24, 4),
+    member.header = number(rest, 42, 4);
+    if (!read_zip64(rest.substr(kEntryBytes + name_bytes, extra_bytes), member.size, member.packed,
+                    member.header))
+      refuse(member.name, "its zip64 numbers are missing", "sizes and a place");
+    const uint64_t method = number(rest, 10, 2);
+    if (number(rest, 8, 2) & 1)
+      refuse(member.name, "encrypted", "a member without a password",
+             "Unpack it and save the weights again.");
+    if (method != 0 && method != Z_DEFLATED)
+      refuse(member.name, "packed by method " + std::to_string(method), "stored or deflated",
+             "Unpack it and save the weights again.");
+    member.deflated = method == Z_DEFLATED;
+    add(std::move(member));
+    rest.remove_prefix(all);
+  }
+  if (!rest.empty())
+    refuse("", thousands(rest.size()) + " bytes behind the last entry of the directory", "the end record");
+}
+
 void ZipArchive::add(ZipMember member) {
   const std::string& name = member.name;
-  bool safe = !name.empty() && name[0] != '/' && name.find('\\') == std::string::npos &&
-              name.find('\0') == std::string::npos;
-  for (size_t at = 0; safe && at <= name.size();) {
-    const size_t end = std::min(name.find('/', at), name.size());
-    safe = name.compare(at, end - at, "..") != 0;
-    at = end + 1;
-  }
-  if (!safe)
+  if (!is_safe_name(name))
     refuse(name, "a name that leads out of the archive", "a path inside it", "Do not trust this file.");
-  if (member.packed > file_.size() || (!member.deflated && member.packed != member.size))
+  if (member.header > data_end_ || data_end_ - member.header < kLocalBytes + name.size() ||
+      member.packed > data_end_ - member.header || (!member.deflated && member.packed != member.size))
     refuse(name,
-           thousands(member.packed) + " bytes for " + thousands(member.size) + " in a file of " +
-               thousands(file_.size()),
-           "sizes that fit");
+           thousands(member.packed) + " bytes for " + thousands(member.size) + " at byte " +
+               std::to_string(member.header),
+           "sizes that fit the file's " + thousands(file_.size()) + " bytes");
   if (member.deflated && (member.size > kMaxUnpackedBytes || member.size / kMaxRatio > member.packed))
     refuse(name, "unpacks from " + thousands(member.packed) + " to " + thousands(member.size) + " bytes",
            "at most " + thousands(std::min(kMaxUnpackedBytes, member.packed * kMaxRatio)),
@@ -180,46 +195,69 @@ const ZipMember* ZipArchive::find(std::string_view name) const {
   return at == by_name_.end() ? nullptr : &members_[at->second];
 }
 
-void ZipArchive::open_member(const ZipMember& member, bool raw) const {
-  const unz64_file_pos place{member.directory, member.number};
-  int method = 0, level = 0;
-  stream_->failed = false;
-  if (unzGoToFilePos64(zip_, &place) != UNZ_OK || unzOpenCurrentFile2(zip_, &method, &level, raw) != UNZ_OK)
-    refuse(member.name, "its header does not agree with the directory", "equal headers");
-}
-
 uint64_t ZipArchive::locate(const ZipMember& member) const {
-  open_member(member, true);
-  const uint64_t position = unzGetCurrentFileZStreamPos64(zip_);
-  unzCloseCurrentFile(zip_);
-  if (position > file_.size() || member.packed > file_.size() - position)
+  const std::string local = file_.read(member.header, kLocalBytes + member.name.size());
+  if (local.size() != kLocalBytes + member.name.size() || local.compare(0, 4, "PK\x03\x04") != 0 ||
+      number(local, 26, 2) != member.name.size() ||
+      local.compare(kLocalBytes, std::string::npos, member.name) != 0 ||
+      number(local, 8, 2) != (member.deflated ? Z_DEFLATED : 0) || (number(local, 6, 2) & 1))
     refuse(member.name,
-           "bytes " + std::to_string(position) + " to " + std::to_string(position + member.packed),
-           "a range inside the file's " + thousands(file_.size()));
-  return position;
+           "its header at byte " + std::to_string(member.header) + " does not agree with the directory",
+           "the same name and method");
+  const uint64_t begin = member.header + local.size() + number(local, 28, 2);
+  if (begin > data_end_ || member.packed > data_end_ - begin)
+    refuse(member.name, "bytes " + std::to_string(begin) + " to " + std::to_string(begin + member.packed),
+           "a range before the directory at byte " + std::to_string(data_end_));
+  return begin;
 }
 
 std::string ZipArchive::read(const ZipMember& member, uint64_t limit) const {
   if (member.size > limit)
     refuse(member.name, thousands(member.size) + " bytes", "at most " + thousands(limit));
-  locate(member);
-  open_member(member, false);
-  std::string bytes;
-  uint64_t done = 0;
-  // Grows with what really comes out, not with what the header promises.
-  for (uint64_t room = 64 << 10; done < member.size; room = std::min<uint64_t>(room * 2, 64 << 20)) {
-    const uint64_t count = std::min(room, member.size - done);
-    bytes.resize(done + count);
-    const int got = unzReadCurrentFile(zip_, bytes.data() + done, unsigned(count));
-    if (got <= 0) break;
-    done += uint64_t(got);
-  }
-  unzCloseCurrentFile(zip_);  // compares the checksum, but knows nothing of archives without any
-  if (done != member.size)
-    refuse(member.name, "its bytes end after " + thousands(done) + " or are damaged",
+  std::string bytes = member.deflated ? inflate_member(member) : file_.read(locate(member), member.size);
+  if (bytes.size() != member.size)
+    refuse(member.name, "its bytes end after " + thousands(bytes.size()) + " or are damaged",
            thousands(member.size) + " bytes");
   check_crc(member, crc32_of(bytes.data(), bytes.size()));
   return bytes;
+}
+
+// All that can be unpacked up to the promised size; one byte more when there is more. Memory grows with what
+// comes out, not with what the directory promises.
+std::string ZipArchive::inflate_member(const ZipMember& member) const {
+  constexpr uint64_t kPiece = 1 << 20;
+  struct Inflater {
+    z_stream stream{};
+    Inflater() {
+      if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) throw std::bad_alloc();
+    }
+    ~Inflater() { inflateEnd(&stream); }
+  } inflater;
+  z_stream& stream = inflater.stream;
+  uint64_t position = locate(member), left = member.packed, done = 0;
+  std::string in, out;
+  int result = Z_OK;
+  while (result == Z_OK && done <= member.size) {
+    if (stream.avail_in == 0) {
+      in = file_.read(position, std::min(kPiece, left));
+      if (in.empty()) break;
+      position += in.size(), left -= in.size();
+      stream.next_in = reinterpret_cast<Bytef*>(in.data());
+      stream.avail_in = uInt(in.size());
+    }
+    out.resize(std::min(done + kPiece, member.size + 1));
+    const auto room = uInt(out.size() - done);
+    stream.next_out = reinterpret_cast<Bytef*>(out.data() + done);
+    stream.avail_out = room;
+    result = inflate(&stream, Z_NO_FLUSH);
+    done += room - stream.avail_out;
+    if (result == Z_BUF_ERROR && stream.avail_in == 0) result = Z_OK;  // wants more input
+  }
+  out.resize(done);
+  if (result != Z_STREAM_END && done <= member.size)
+    refuse(member.name, "its packed bytes are damaged, or end after " + thousands(done) + " unpacked ones",
+           thousands(member.size) + " bytes");
+  return out;
 }
 
 void ZipArchive::check_crc(const ZipMember& member, uint32_t crc) const {

@@ -3,9 +3,13 @@
 
 #include <zlib.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <map>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -96,6 +100,7 @@ struct ZipEntry {
   int64_t packed = -1;
   size_t padding = 0;   // extra field before the data, as torch.save aligns its storages
   bool zip64 = false;   // sizes and place in the zip64 extra field
+  uint64_t hole = 0;    // zeros behind the data, which are seeked over: for files too large to write (set crc and zip64)
 };
 
 inline std::string deflated(std::string_view data) {
@@ -112,32 +117,55 @@ inline std::string deflated(std::string_view data) {
   return out;
 }
 
-inline std::string zip(const std::vector<ZipEntry>& entries) {
-  std::string file, directory;
+// Gives the file piece by piece to `put`; `skip` leaves zeros out.
+template <class Put, class Skip>
+void zip_to(const std::vector<ZipEntry>& entries, Put put, Skip skip) {
+  std::string directory;
+  uint64_t position = 0;
   for (const ZipEntry& e : entries) {
     const std::string body = e.deflate ? deflated(e.data) : e.data;
     const uint64_t crc = e.crc >= 0 ? uint64_t(e.crc)
                                     : crc32_z(0, reinterpret_cast<const Bytef*>(e.data.data()), e.data.size());
-    const uint64_t size = e.size >= 0 ? uint64_t(e.size) : e.data.size();
-    const uint64_t packed = e.packed >= 0 ? uint64_t(e.packed) : body.size();
+    const uint64_t size = e.size >= 0 ? uint64_t(e.size) : e.data.size() + e.hole;
+    const uint64_t packed = e.packed >= 0 ? uint64_t(e.packed) : body.size() + e.hole;
     const int method = e.method >= 0 ? e.method : e.deflate ? 8 : 0;
-    const uint64_t place = file.size();
     std::string extra, central_extra;
     if (e.zip64) {
       extra = le(1, 2) + le(16, 2) + le(size, 8) + le(packed, 8);
-      central_extra = le(1, 2) + le(24, 2) + le(size, 8) + le(packed, 8) + le(place, 8);
+      central_extra = le(1, 2) + le(24, 2) + le(size, 8) + le(packed, 8) + le(position, 8);
     }
     if (e.padding) extra += le(0x4246, 2) + le(e.padding, 2) + std::string(e.padding, 'Z');
     const std::string common = le(e.zip64 ? 45 : 20, 2) + le(uint64_t(e.flags), 2) + le(uint64_t(method), 2) +
                                le(0, 4) + le(crc, 4) + le(e.zip64 ? 0xFFFFFFFF : packed, 4) +
                                le(e.zip64 ? 0xFFFFFFFF : size, 4) + le(e.name.size(), 2);
-    file += "PK\x03\x04" + common + le(extra.size(), 2) + e.name + extra + body;
     directory += "PK\x01\x02" + le(45, 2) + common + le(central_extra.size(), 2) + le(0, 2) + le(0, 2) + le(0, 2) +
-                 le(0, 4) + le(e.zip64 ? 0xFFFFFFFF : place, 4) + e.name + central_extra;
+                 le(0, 4) + le(e.zip64 ? 0xFFFFFFFF : position, 4) + e.name + central_extra;
+    const std::string local = "PK\x03\x04" + common + le(extra.size(), 2) + e.name + extra + body;
+    put(local);
+    if (e.hole) skip(e.hole);
+    position += local.size() + e.hole;
   }
-  const uint64_t place = file.size();
-  return file + directory + "PK\x05\x06" + le(0, 4) + le(entries.size(), 2) + le(entries.size(), 2) +
-         le(directory.size(), 4) + le(place, 4) + le(0, 2);
+  put(directory);
+  const uint64_t count = entries.size(), end = position + directory.size();
+  bool large = position > 0xFFFFFFFE;  // torch.save always writes the zip64 end records
+  for (const ZipEntry& e : entries) large |= e.zip64;
+  if (large)
+    put("PK\x06\x06" + le(44, 8) + le(45, 2) + le(45, 2) + le(0, 8) + le(count, 8) + le(count, 8) +
+        le(directory.size(), 8) + le(position, 8) + "PK\x06\x07" + le(0, 4) + le(end, 8) + le(1, 4));
+  put("PK\x05\x06" + le(0, 4) + le(count, 2) + le(count, 2) + le(directory.size(), 4) +
+      le(std::min<uint64_t>(position, 0xFFFFFFFF), 4) + le(0, 2));
+}
+inline std::string zip(const std::vector<ZipEntry>& entries) {
+  std::string file;
+  zip_to(entries, [&](const std::string& piece) { file += piece; }, [&](uint64_t n) { file.append(n, '\0'); });
+  return file;
+}
+inline void write_sparse_zip(const std::filesystem::path& path, const std::vector<ZipEntry>& entries) {
+  std::ofstream out(path, std::ios::binary);
+  zip_to(entries, [&](const std::string& piece) { out << piece; },
+         [&](uint64_t n) { out.seekp(std::streamoff(n), std::ios::cur); });
+  out.close();
+  if (!out) throw std::runtime_error("cannot write " + path.string());
 }
 
 using Storages = std::map<std::string, std::string>;  // key -> bytes
