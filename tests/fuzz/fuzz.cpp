@@ -12,6 +12,7 @@ const std::vector<Target>& targets() {
       {"config", run_config, nullptr},
       {"pickle", run_pickle, nullptr},
       {"zip", run_zip, repair_zip},
+      {"torch", run_torch, repair_zip},
       {"tokenizer", run_tokenizer, nullptr},
       {"trace", run_trace, nullptr},
       {"trace_bytes", run_trace_bytes, nullptr},

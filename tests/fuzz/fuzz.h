@@ -32,6 +32,7 @@ void run_config(Bytes);
 void run_pickle(Bytes);
 void run_zip(Bytes);
 size_t repair_zip(uint8_t* data, size_t size, size_t most);
+void run_torch(Bytes);
 void run_tokenizer(Bytes);
 void run_trace(Bytes);
 void run_trace_bytes(Bytes);

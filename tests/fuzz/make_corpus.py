@@ -118,17 +118,31 @@ def state_dict(torch, utils):
 
 
 def torch_save(pkl, name="archive", compression=zipfile.ZIP_STORED, byteorder=True, extra=()):
+    members = [(name + "/data.pkl", pkl)] + ([(name + "/byteorder", "little")] if byteorder else [])
+    members += [(name + "/data/0", struct.pack("<12f", *range(12))), (name + "/data/1", struct.pack("<4H", 0x3F80, 0x4000, 0xBF80, 0)),
+                (name + "/version", "3\n"), *extra]
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", compression) as archive:
-        archive.writestr(name + "/data.pkl", pkl)
-        if byteorder:
-            archive.writestr(name + "/byteorder", "little")
-        archive.writestr(name + "/data/0", struct.pack("<12f", *range(12)))
-        archive.writestr(name + "/data/1", struct.pack("<4H", 0x3F80, 0x4000, 0xBF80, 0))
-        archive.writestr(name + "/version", "3\n")
-        for member, data in extra:
-            archive.writestr(member, data)
+        for member, data in members:  # with a date of its own: the same bytes each time
+            archive.writestr(zipfile.ZipInfo(member, (1980, 1, 1, 0, 0, 0)), data, compression)
     return out.getvalue()
+
+
+def odd_views(torch, utils):
+    """Views that leave their storage, overlap, have no elements or absurd numbers."""
+    first = Storage(torch.FloatStorage, "0", 12)
+    forms = {"outside": (10, (3,), (1,)), "negative": (0, (2,), (-1,)), "spread": (0, (4, 4), (0, 1)), "empty": (12, (0, 5), (5, 1)),
+             "scalar": (5, (), ()), "huge": (2**62, (2**31, 2**31, 2**31), (1, 1, 1)), "ranks": (0, (2, 2), (1,))}
+    return {name: Call(utils._rebuild_tensor_v2, first, offset, shape, strides, False, collections.OrderedDict())
+            for name, (offset, shape, strides) in forms.items()}
+
+
+def legacy(pkl):
+    """The form before zip: magic number, protocol version, sizes, the pickle, storage keys, then each storage with its length."""
+    head = pickle.dumps(0x1950A86A20F9469CFC6C, 2) + pickle.dumps(1001, 2)
+    head += pickle.dumps({"protocol_version": 1001, "little_endian": True, "type_sizes": {"short": 2, "int": 4, "long": 4}}, 2)
+    return (head + pkl + pickle.dumps(["0", "1"], 2) + struct.pack("<q12f", 12, *range(12))
+            + struct.pack("<q4H", 4, 0x3F80, 0x4000, 0xBF80, 0))
 
 
 def torch_files():
@@ -152,6 +166,11 @@ def torch_files():
     put("zip", "deflated", torch_save(dumps(nested), compression=zipfile.ZIP_DEFLATED))
     put("zip", "name", torch_save(dumps(nested), name="my model", byteorder=False))
     put("zip", "outside", torch_save(dumps(weights), extra=[("archive/../../x", "x"), ("archive/data/0", "twice")]))
+    put("torch", "state_dict", torch_save(dumps(weights)))
+    put("torch", "nested", torch_save(dumps(nested), name="checkpoint"))
+    put("torch", "views", torch_save(dumps(odd_views(torch, utils))))
+    put("torch", "legacy", legacy(dumps(weights)))
+    put("torch", "legacy_nested", legacy(dumps(nested)))
     put("zip", "nothing", b"PK\x05\x06" + bytes(18))
     put("zip", "comment", torch_save(dumps(weights))[:-2] + b"\x04\x00note")
 

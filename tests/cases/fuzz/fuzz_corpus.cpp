@@ -56,6 +56,7 @@ SLOTSCOPE_CASE(safetensors) { run_corpus(t, "safetensors"); }
 SLOTSCOPE_CASE(config) { run_corpus(t, "config"); }
 SLOTSCOPE_CASE(pickle) { run_corpus(t, "pickle"); }
 SLOTSCOPE_CASE(zip) { run_corpus(t, "zip"); }
+SLOTSCOPE_CASE(torch) { run_corpus(t, "torch"); }
 SLOTSCOPE_CASE(tokenizer) { run_corpus(t, "tokenizer"); }
 SLOTSCOPE_CASE(trace) { run_corpus(t, "trace"); }
 SLOTSCOPE_CASE(trace_bytes) { run_corpus(t, "trace_bytes"); }
