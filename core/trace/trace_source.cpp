@@ -212,6 +212,12 @@ Handle Source::own_properties(hid_t dataset, const std::string& path) const {
   return properties;
 }
 
+void Source::require_sound(hid_t dataset, const std::string& path) const {
+  const Handle properties = own_properties(dataset, path);
+  if (H5Pget_layout(properties) == H5D_CHUNKED && H5Pget_nfilters(properties) > 0)
+    ChunkCheck(dataset, properties, name, path, file_size).look(dataset);
+}
+
 Numbers Source::numbers(const std::string& path) const {
   Numbers data;
   data.id = Handle(H5Dopen2(file, path.c_str(), direct_access()));
@@ -242,7 +248,10 @@ Numbers Source::numbers(const std::string& path) const {
       damaged(name, path,
               "its sizes need more bytes than a file of " + std::to_string(file_size) + " bytes can hold");
   }
-  if (!data.chunk.empty() && H5Pget_nfilters(properties) > 0) reopen_with_cache(data, path);
+  if (!data.chunk.empty() && H5Pget_nfilters(properties) > 0) {
+    data.check = std::make_shared<ChunkCheck>(data.id, properties, name, path, file_size);
+    reopen_with_cache(data, path);
+  }
   return data;
 }
 
@@ -289,6 +298,7 @@ void Source::read_raw(const Numbers& data, const std::string& path, int64_t firs
     start[1] = hsize_t(head);
     extent[1] = 1;
   }
+  if (data.check) data.check->look(data.id, start, extent);
   const Handle space(H5Dget_space(data.id));
   const Handle target(H5Screate_simple(int(extent.size()), extent.data(), nullptr));
   const hid_t transfer =
@@ -354,7 +364,7 @@ bool Source::text(const std::string& path, std::string& value) const {
     return true;
   }
   const Handle dataset(H5Dopen2(file, path.c_str(), direct_access()));
-  if (dataset) own_properties(dataset, path);
+  if (dataset) require_sound(dataset, path);
   if (!dataset || !read_string(dataset, value))
     damaged(name, path, "cannot read the text (" + hdf5_message() + ")");
   return true;
@@ -364,7 +374,7 @@ std::vector<Span> Source::spans(const std::string& path) const {
   if (!exists(path)) return {};
   const Handle dataset(H5Dopen2(file, path.c_str(), direct_access()));
   if (!dataset) damaged(name, path, "cannot open the dataset (" + hdf5_message() + ")");
-  own_properties(dataset, path);
+  require_sound(dataset, path);
   const Handle type(H5Dget_type(dataset)), space(H5Dget_space(dataset));
   const hssize_t n = H5Sget_simple_extent_npoints(space);
   const int member = H5Tget_class(type) == H5T_COMPOUND ? H5Tget_member_index(type, "name") : -1;

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <list>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "core/trace/chunk_check.h"
 #include "core/trace/hdf5_util.h"
 #include "core/trace/trace.h"
 
@@ -18,6 +20,7 @@ struct Numbers {
   Handle id;
   ElementType type = ElementType::f64;
   std::vector<int64_t> shape, chunk;  // chunk empty: contiguous
+  std::shared_ptr<ChunkCheck> check;  // of a dataset with filters, else null
   int64_t row_elements() const;
 };
 
@@ -56,6 +59,8 @@ class Source {
   bool swmr = false;  // the writer did not close the file: it died, or is still at work
 
  private:
+  // As own_properties, with a look at every chunk: for small datasets that are read as a whole.
+  void require_sound(hid_t dataset, const std::string& path) const;
   void reopen_with_cache(Numbers& data, const std::string& path) const;
   void read_raw(const Numbers& data, const std::string& path, int64_t first, int64_t count, int64_t head,
                 hid_t memory, void* out) const;

@@ -1,5 +1,7 @@
 #include "tests/fuzz/trace_recipe.h"
 
+#include <zlib.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -47,7 +49,7 @@ hid_t string_type(bool variable, size_t size, int padding, bool utf8) {
 }  // namespace
 
 void Recipe::edit() {
-  switch (in_.below(14)) {
+  switch (in_.below(15)) {
     case 0: return remove(path());
     case 1:
     case 2: return numbers();
@@ -61,7 +63,8 @@ void Recipe::edit() {
     case 10: return poke();
     case 11: return children();
     case 12: return move();
-    default: return resize();
+    case 13: return resize();
+    default: return raw_chunk();
   }
 }
 
@@ -408,6 +411,34 @@ void Recipe::resize() {
     size[axis] = kSizes[in_.below(kSizes.size())];
     H5Dset_extent(dataset, size.data());
   }
+  H5Dclose(dataset);
+}
+
+// A stored chunk as bytes that no filter made: too short or too long once unpacked, or no stream at all.
+void Recipe::raw_chunk() {
+  const hid_t dataset = H5Dopen2(file_, path().c_str(), H5P_DEFAULT);
+  if (dataset < 0) return;
+  const hid_t space = H5Dget_space(dataset), properties = H5Dget_create_plist(dataset), type = H5Dget_type(dataset);
+  const int rank = H5Sget_simple_extent_ndims(space);
+  if (rank > 0 && H5Pget_layout(properties) == H5D_CHUNKED) {
+    std::array<hsize_t, H5S_MAX_RANK> chunk{}, offset{};
+    H5Pget_chunk(properties, rank, chunk.data());
+    hsize_t bytes = H5Tget_size(type);
+    for (int i = 0; i < rank; ++i) bytes = std::min<hsize_t>(bytes * chunk[size_t(i)], 1 << 16);
+    const int64_t change = number();
+    std::string plain(size_t(std::clamp<int64_t>(int64_t(bytes) + (change > 100 || change < -100 ? change % 5000 : change), 0, 1 << 17)), '\1');
+    uLongf size = compressBound(plain.size());
+    std::string packed(size, '\0');
+    compress2(reinterpret_cast<Bytef*>(packed.data()), &size, reinterpret_cast<const Bytef*>(plain.data()), plain.size(), 1);
+    packed.resize(size);
+    const uint8_t kind = in_.byte();
+    const std::string stored = kind % 4 == 0 ? plain : kind % 4 == 1 ? in_.text(40) : packed;
+    if (!stored.empty() && H5Pget_nfilters(properties) > 0)
+      H5Dwrite_chunk(dataset, H5P_DEFAULT, kind % 3 ? 0 : in_.byte() % 8, offset.data(), stored.size(), stored.data());
+  }
+  H5Tclose(type);
+  H5Pclose(properties);
+  H5Sclose(space);
   H5Dclose(dataset);
 }
 

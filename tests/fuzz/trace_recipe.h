@@ -34,6 +34,7 @@ class Recipe {
   void children();
   void move();
   void resize();
+  void raw_chunk();
 
   hid_t file_;
   Reader& in_;
