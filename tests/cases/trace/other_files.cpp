@@ -1,8 +1,11 @@
-// A trace is one file: nothing in it makes the reader open another one, and shapes that cannot be are refused.
+// A trace is one file: nothing in it makes the reader open another one. Shapes that cannot be, chunks that do not unpack to their size
+// and filters that nobody needs are refused.
 #include <hdf5.h>
 #include <sys/inotify.h>
 #include <unistd.h>
+#include <zlib.h>
 
+#include <cstring>
 #include <functional>
 
 #include "core/error.h"
@@ -149,4 +152,76 @@ SLOTSCOPE_CASE(impossible_shapes) {
     files.edit(path, [&](hid_t file) { make(file, path, H5Screate(H5S_NULL)); });
     CHECK_ERROR(Trace::open(files.trace), "hidden", "has no shape");
   }
+}
+
+// HDF5 1.10 copies a whole chunk from whatever the filters made of the stored bytes.
+SLOTSCOPE_CASE(packed_chunks_are_looked_at) {
+  const char* path = "/runs/0000/layers/0/hidden";  // float32 [80,8]
+  const Files files(t);
+  const hsize_t size[] = {80, 8}, chunk[] = {40, 8}, second[] = {40, 0};
+  constexpr size_t kChunkBytes = 40 * 8 * 4;
+  const auto store = [&](const std::string& bytes, uint32_t mask) {
+    files.edit(path, [&](hid_t file) {
+      const hid_t properties = H5Pcreate(H5P_DATASET_CREATE);
+      H5Pset_chunk(properties, 2, chunk);
+      H5Pset_deflate(properties, 1);
+      make(file, path, H5Screate_simple(2, size, nullptr), properties, H5T_IEEE_F32LE);
+      const hid_t dataset = H5Dopen2(file, path, H5P_DEFAULT);
+      if (H5Dwrite_chunk(dataset, H5P_DEFAULT, mask, second, bytes.size(), bytes.data()) < 0)
+        throw std::runtime_error("cannot write the chunk");
+      H5Dclose(dataset);
+      H5Pclose(properties);
+    });
+  };
+  const auto packed = [](size_t count) {
+    const std::string plain(count, '\x3f');
+    uLongf length = compressBound(count);
+    std::string bytes(length, '\0');
+    compress2(reinterpret_cast<Bytef*>(bytes.data()), &length, reinterpret_cast<const Bytef*>(plain.data()), count, 1);
+    return bytes.substr(0, length);
+  };
+  float expected;
+  std::memset(&expected, 0x3f, 4);
+  // Good ones: packed, and left as it was because packing did not help.
+  for (const bool plain : {false, true}) {
+    store(plain ? std::string(kChunkBytes, '\x3f') : packed(kChunkBytes), plain ? 1 : 0);
+    const auto values = Trace::open(files.trace)->read(0, "layers/0/hidden");
+    CHECK_EQ(values.size(), size_t(640));
+    CHECK_EQ(values.at(319), 0.0);  // the first chunk was never stored
+    CHECK_EQ(values.at(320), double(expected));
+    CHECK_EQ(values.at(639), double(expected));
+  }
+  struct Bad {
+    std::string bytes;
+    uint32_t mask;
+  };
+  for (const Bad& bad : {Bad{packed(16), 0}, Bad{packed(kChunkBytes - 1), 0}, Bad{packed(kChunkBytes + 1), 0}, Bad{packed(50'000'000), 0},
+                         Bad{packed(kChunkBytes).substr(0, 12), 0}, Bad{std::string(16, '\x3f'), 1}, Bad{"no stream at all", 0}}) {
+    store(bad.bytes, bad.mask);
+    const auto trace = Trace::open(files.trace);
+    CHECK_EQ(trace->read(0, "layers/0/hidden", 0, 40).at(0), 0.0);  // the other chunk is fine
+    CHECK_ERROR(trace->read(0, "layers/0/hidden"), "hidden", "its chunk at 40,0 cannot be unpacked to its size", "1280 bytes");
+    CHECK_ERROR(trace->read(0, "layers/0/hidden", 79, 1), "cannot be unpacked");
+  }
+}
+
+SLOTSCOPE_CASE(filters_that_are_not_read) {
+  const char* path = "/runs/0000/layers/0/hidden";
+  const hsize_t size[] = {80, 8}, chunk[] = {40, 8};
+  const auto with = [&](const std::function<void(hid_t)>& filters) {
+    Files files(t);
+    files.edit(path, [&](hid_t file) {
+      const hid_t properties = H5Pcreate(H5P_DATASET_CREATE);
+      H5Pset_chunk(properties, 2, chunk);
+      filters(properties);
+      make(file, path, H5Screate_simple(2, size, nullptr), properties, H5T_IEEE_F32LE);
+      H5Pclose(properties);
+    });
+    return files.trace;
+  };
+  CHECK_ERROR(Trace::open(with([](hid_t p) { H5Pset_scaleoffset(p, H5Z_SO_FLOAT_DSCALE, 2); })), "hidden", "packed with filter 6",
+              "scaleoffset", "h5repack");
+  CHECK_ERROR(Trace::open(with([](hid_t p) { H5Pset_deflate(p, 1), H5Pset_shuffle(p); })), "an order that no writer uses");
+  const auto all = with([](hid_t p) { H5Pset_shuffle(p), H5Pset_deflate(p, 1), H5Pset_fletcher32(p); });
+  CHECK_EQ(Trace::open(all)->read(0, "layers/0/hidden").size(), size_t(640));
 }
