@@ -64,6 +64,12 @@ void AddedTokens::find(std::string_view text, bool normalized, std::vector<Align
     for (next = end;
          token.rstrip && next < text.size() && unicode::is_white_space(next_code_point(text, next));)
       end = next;
+    // The token before may have taken white space in which this match starts. As in the public library the
+    // range is then cut with lstrip, and without it the two overlap.
+    if (token.lstrip) {
+      begin = std::max(begin, from);
+      if (begin >= end) continue;
+    }
     if (begin > from) parts.push_back({from, begin});
     parts.push_back({begin, end, token.id});
     from = end;

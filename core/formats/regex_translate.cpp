@@ -15,7 +15,7 @@
 namespace slotscope::formats {
 namespace {
 
-constexpr const char* kWord = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}";
+constexpr const char* kWord = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\u00B2\\u00B3\\u00B9\\u00BC-\\u00BE";
 
 class Translator {
  public:
@@ -208,7 +208,7 @@ class Translator {
       refuse("the property \\p{" + printable(name, 30) + "}");
     at_ = end + 1;
     const std::string sign = negated ? "^" : "";
-    if (key == "punct") return "[" + sign + "\\p{P}$+<=>\\^`|~]";  // Oniguruma counts ASCII's symbols in
+    if (key == "punct") return std::string(sign.empty() ? "\\p" : "\\P") + "{P}";
     if (key == "space") return "[" + sign + "\\p{White_Space}]";
     if (key == "digit") return "[" + sign + "\\p{Nd}]";
     if (key == "alpha") return "[" + sign + "\\p{Alphabetic}]";
@@ -364,8 +364,9 @@ class Translator {
                        : name == "upper" ? "\\p{Uppercase}"
                        : name == "lower" ? "\\p{Lowercase}"
                        : name == "alnum" ? "\\p{Alphabetic}\\p{Nd}"
-                       : name == "punct" ? "\\p{P}$+<=>\\^`|~"
-                                         : nullptr;
+                       : name == "punct"
+                           ? "\\p{P}\\p{S}"  // Oniguruma counts symbols in, but not in \p{Punct}
+                           : nullptr;
     if (!same) refuse("the class [:" + printable(name, 30) + ":]");
     out_ += std::string(negated ? "[^" : "[") + same + "]";
     at_ = end + 2;

@@ -27,6 +27,17 @@ bool is_white_space(uint32_t c) {
 
 namespace {
 
+// The public library carries Unicode tables of several ages: a character that came later has no property
+// there, and ids of real tokenizers depend on it. ICU knows the version that each character came with.
+constexpr int kNormalization = 11, kPunctuation = 8, kMarks = 9;
+
+bool known_since(uint32_t c, int version) {
+  if (c < 0x80) return true;
+  UVersionInfo age;
+  u_charAge(UChar32(c), age);
+  return age[0] <= version;
+}
+
 // Decomposition (full, by compatibility or canonical) and composition of the two families of forms.
 const icu::Normalizer2& instance(bool compatible) {
   UErrorCode status = U_ZERO_ERROR;
@@ -54,14 +65,14 @@ std::vector<Element> decompose(const icu::Normalizer2& norm, std::string_view te
   size_t run = 0;  // start of the marks behind the last starter
   icu::UnicodeString parts;
   const auto push = [&](uint32_t c, int64_t changes) {
-    const uint8_t cc = c < 0x300 ? 0 : norm.getCombiningClass(UChar32(c));
+    const uint8_t cc = c < 0x300 || !known_since(c, kNormalization) ? 0 : norm.getCombiningClass(UChar32(c));
     if (cc == 0) order_marks(all, run);
     all.push_back({{c, changes}, cc});
     if (cc == 0) run = all.size();
   };
   for (size_t at = 0; at < text.size();) {
     const uint32_t c = next_code_point(text, at);
-    if (c < 0x80 || !norm.getDecomposition(UChar32(c), parts)) {
+    if (c < 0x80 || !known_since(c, kNormalization) || !norm.getDecomposition(UChar32(c), parts)) {
       push(c, 0);
       continue;
     }
@@ -96,7 +107,7 @@ std::vector<Change> compose(const icu::Normalizer2& norm, const std::vector<Elem
     }
     if (have && (last < 0 || last < e.combining_class)) {
       const UChar32 both = norm.composePair(UChar32(starter.code_point), UChar32(e.step.code_point));
-      if (both >= 0) {
+      if (both >= 0 && known_since(uint32_t(both), kNormalization)) {
         starter = {uint32_t(both), starter.changes + e.step.changes - 1};
         continue;
       }
@@ -127,9 +138,13 @@ bool is_numeric(uint32_t c) {
 bool is_punctuation(uint32_t c) {
   if (c < 0x80)
     return c > 0x20 && c < 0x7F && !(c >= '0' && c <= '9') && !((c | 32) >= 'a' && (c | 32) <= 'z');
-  return U_GET_GC_MASK(UChar32(c)) & U_GC_P_MASK;
+  if (c == 0x166D || c == 0x111C9) return true;  // a symbol and a mark since
+  return (U_GET_GC_MASK(UChar32(c)) & U_GC_P_MASK) && known_since(c, kPunctuation);
 }
-bool is_mark(uint32_t c) { return U_GET_GC_MASK(UChar32(c)) & U_GC_M_MASK; }
+bool is_mark(uint32_t c) {
+  if (c == 0x1CF2 || c == 0x1CF3) return true;  // letters since
+  return (U_GET_GC_MASK(UChar32(c)) & U_GC_M_MASK) && known_since(c, kMarks) && c != 0x111C9;
+}
 
 int lowercase(uint32_t c, uint32_t out[3]) {
   if (c == 0x130)
@@ -145,7 +160,8 @@ bool is_normalized(Form form, std::string_view text) {
                      : form == Form::nfkc ? *icu::Normalizer2::getNFKCInstance(status)
                                           : *icu::Normalizer2::getNFKDInstance(status);
   const bool result = norm.isNormalizedUTF8(icu::StringPiece(text.data(), int32_t(text.size())), status);
-  return U_SUCCESS(status) && result;
+  return U_SUCCESS(status) &&
+         result;  // what ICU changes and the older tables do not goes the long way, unchanged
 }
 
 std::vector<Change> normalize(Form form, std::string_view text) {

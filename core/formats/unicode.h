@@ -14,8 +14,8 @@ namespace slotscope::formats::unicode {
 bool is_white_space(uint32_t c);  // White_Space of the Unicode Character Database; needs no ICU
 bool is_word(uint32_t c);         // \w: Alphabetic, marks, decimal digits, connectors, join controls
 bool is_numeric(uint32_t c);      // general category N
-bool is_punctuation(uint32_t c);  // general category P, and all of ASCII's !"#$%&'()*+,-./:;<=>?@[\]^_`{|}~
-bool is_mark(uint32_t c);         // general category M
+bool is_punctuation(uint32_t c);  // general category P as of Unicode 8 (see unicode.cpp), and all of ASCII's !"#$%&'()*+,-./:;<=>?@[\]^_`{|}~
+bool is_mark(uint32_t c);         // general category M as of Unicode 9
 // Lower case of one character alone (at most three code points); their number.
 int lowercase(uint32_t c, uint32_t out[3]);
 
