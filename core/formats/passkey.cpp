@@ -173,31 +173,6 @@ class PasskeyBuilder {
   std::string key_;
 };
 
-// Tokens that hold at least one byte of [begin, end).
-Span token_span(const Encoding& encoding, std::string name, size_t begin, size_t end) {
-  Span span{std::move(name), 0, 0};
-  bool found = false;
-  for (size_t i = 0; i < encoding.ids.size(); ++i) {
-    const auto [b, e] = encoding.byte_offsets[i];
-    if (b == e || e <= int64_t(begin) || b >= int64_t(end)) continue;
-    if (!found) span.begin = int64_t(i);
-    found = true;
-    span.end = int64_t(i) + 1;
-  }
-  return span;
-}
-
-// What the model should continue with: the ids that follow the prompt when the key is written behind it, if
-// the seam is clean.
-std::vector<int32_t> answer_ids(const Tokenizer& tokenizer, const std::string& text,
-                                const std::vector<int32_t>& prompt, const std::string& key,
-                                bool add_special) {
-  const std::vector<int32_t> whole = tokenizer.encode(text + key, add_special).ids;
-  if (whole.size() > prompt.size() && std::equal(prompt.begin(), prompt.end(), whole.begin()))
-    return {whole.begin() + long(prompt.size()), whole.end()};
-  return tokenizer.encode(key, false).ids;
-}
-
 void check_options(const PasskeyOptions& options) {
   if (options.length < 1 || options.length > kMaxLength)
     refuse("--length", std::to_string(options.length), "1 to " + thousands(uint64_t(kMaxLength)) + " tokens");
@@ -234,7 +209,7 @@ Prompt make_passkey(const Tokenizer& tokenizer, const PasskeyOptions& options) {
             uint8_t(1));
   prompt.has_answer = true;
   prompt.answer = layout.key_text;
-  prompt.answer_ids = answer_ids(tokenizer, layout.text, prompt.ids, layout.key_text, options.add_special);
+  prompt.answer_ids = continuation_ids(tokenizer, layout.text, prompt.ids, layout.key_text, options.add_special);
   prompt.parameters = {{"task", "passkey"},
                        {"length", std::to_string(options.length)},
                        {"depth", number_text(layout.depth)},

@@ -1,5 +1,6 @@
 #include "core/formats/prompt.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -56,6 +57,28 @@ Prompt prompt_from_ids(std::vector<int32_t> ids, std::string name) {
   prompt.roles.assign(ids.size(), 0);
   prompt.ids = std::move(ids);
   return prompt;
+}
+
+Span token_span(const Encoding& encoding, std::string name, size_t begin, size_t end) {
+  Span span{std::move(name), 0, 0};
+  bool found = false;
+  for (size_t i = 0; i < encoding.ids.size(); ++i) {
+    const auto [b, e] = encoding.byte_offsets[i];
+    if (b == e || e <= int64_t(begin) || b >= int64_t(end)) continue;
+    if (!found) span.begin = int64_t(i);
+    found = true;
+    span.end = int64_t(i) + 1;
+  }
+  return span;
+}
+
+std::vector<int32_t> continuation_ids(const Tokenizer& tokenizer, const std::string& text,
+                                      const std::vector<int32_t>& prompt, const std::string& continuation,
+                                      bool add_special) {
+  const std::vector<int32_t> whole = tokenizer.encode(text + continuation, add_special).ids;
+  if (whole.size() > prompt.size() && std::equal(prompt.begin(), prompt.end(), whole.begin()))
+    return {whole.begin() + long(prompt.size()), whole.end()};
+  return tokenizer.encode(continuation, false).ids;
 }
 
 std::vector<Prompt> prompts_from_ids_file(const std::string& path) {
