@@ -128,6 +128,8 @@ Json run_json(const AnalysisReport& a, const trace::RunInfo& run) {
   put_text(document, "output_text", run.output_text);
   document["expected"] = run.has_answer ? Json(run.answer) : Json(nullptr);
   document["exact"] = run.exact ? Json(*run.exact) : Json(nullptr);
+  document["references"] = run.references;
+  document["score"] = run.score ? Json(*run.score) : Json(nullptr);
   document["layers"] = a.layers;
   document["first"] = {{"layer", a.first.layer}, {"head", a.first.head}, {"slot", a.first.slot}, {"token", a.first.token}};
   document["by_score"] = by_score;
@@ -165,7 +167,10 @@ std::string run_text(const AnalysisReport& a, const trace::RunInfo& run, bool se
   text += " (prompt " + count_text(a.prompt_tokens) + ")\n";
   if (!run.output_ids.empty()) {
     text += std::string(run.has_answer ? "answer" : "generated") + " \"" + printable(run.output_text) + "\"";
-    if (run.exact) text += *run.exact ? ", exact" : ", wrong: expected \"" + printable(run.answer) + "\"";
+    if (run.score)
+      text += ", score " + number_text(*run.score) + (run.exact.value_or(false) ? ", exact" : "") + ": expected \"" + printable(run.answer) + "\"";
+    else if (run.exact)
+      text += *run.exact ? ", exact" : ", wrong: expected \"" + printable(run.answer) + "\"";
     text += "\n";
   }
   text += heads_text(a);

@@ -42,7 +42,7 @@ class HelpFormatter : public CLI::Formatter {
   }
   std::string make_usage(const CLI::App* app, std::string name) const override {
     if (app->get_name() != "run") return CLI::Formatter::make_usage(app, name);
-    return "Usage: " + name + " FOLDER (--text S | --text-file F | --ids L | --ids-file F | --task passkey)\n" +
+    return "Usage: " + name + " FOLDER (--text S | --text-file F | --ids L | --ids-file F | --prompts F | --task passkey)\n" +
            std::string(name.size() + 8, ' ') + "[options] --out TRACE.h5\n";
   }
   std::string make_group(std::string group, bool positional, std::vector<const CLI::Option*> options) const override {
@@ -91,6 +91,8 @@ const char* const kRunFooter =
     "  Your own text on the second GPU in bfloat16, only layers 0 and 12 to 15, and 32 tokens of answer:\n"
     "    slotscope-cli run MODEL --text-file essay.txt --device cuda:1 --dtype bfloat16 \\\n"
     "      --layers 0,12-15 --generate 32 --out essay.h5\n"
+    "  The first ten rows of an lm-eval or RULER file, each a run with its spans and score:\n"
+    "    slotscope-cli run MODEL --prompts niah_single_1.jsonl --rows 0:10 --out niah.h5\n"
     "  Many prompts as token ids, routes only, for a script:\n"
     "    slotscope-cli run MODEL --ids-file prompts.json --capture route --json --out many.h5\n";
 

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "app/cli/commands.h"
+#include "core/formats/prompt_import.h"
+#include "core/score.h"
 #include "core/trace/writer.h"
 
 namespace slotscope::cli {
@@ -18,7 +20,9 @@ std::shared_ptr<const formats::Tokenizer> load_tokenizer(const formats::Checkpoi
   try {
     return formats::Tokenizer::load(checkpoint.folder());
   } catch (const Error& e) {
-    if (!s.ids && !s.ids_file) throw;
+    const bool ids = s.ids || s.ids_file ||
+                     (s.prompts && formats::PromptFile::open(*s.prompts, *formats::prompt_format_from(s.format))->format() == formats::PromptFormat::ids);
+    if (!ids) throw;
     warnings.push_back(std::string("running from token ids without their text: ") + e.what());
     return nullptr;
   }
@@ -85,9 +89,13 @@ Totals totals(const engine::RunOutcome& outcome, const std::vector<formats::Prom
   return t;
 }
 
-std::string run_name(size_t i) {
-  std::string digits = std::to_string(i);
-  return digits.size() < 4 ? std::string(4 - digits.size(), '0') + digits : digits;
+// The score of a run with references that came to its end.
+std::optional<double> score_of(const formats::Prompt& prompt, const engine::RunOutcome::PerRun& run) {
+  if (prompt.references.empty() || !run.exact) return std::nullopt;
+  std::string metric;
+  for (const auto& [key, value] : prompt.parameters)
+    if (key == "metric") metric = value;
+  return reference_score(prompt.references, run.output_text, metric_from(metric));
 }
 
 Json outcome_json(const RunCommandSettings& s, const engine::Model& model, const engine::RunOptions& options,
@@ -103,6 +111,12 @@ Json outcome_json(const RunCommandSettings& s, const engine::Model& model, const
     put_text(run, "output_text", r.output_text);
     run["expected"] = p.has_answer ? Json(p.answer) : Json(nullptr);
     run["exact"] = r.exact ? Json(*r.exact) : Json(nullptr);
+    const auto score = score_of(p, r);
+    run["references"] = p.references;
+    run["score"] = score ? Json(*score) : Json(nullptr);
+    Json spans = Json::array();
+    for (const auto& span : p.spans) spans.push_back({{"name", span.name}, {"begin", span.begin}, {"end", span.end}});
+    run["spans"] = spans;
     Json parameters = Json::object();
     for (const auto& [key, value] : p.parameters) parameters[key] = value;
     run["parameters"] = parameters;
@@ -162,22 +176,31 @@ std::string summary(const RunCommandSettings& s, const std::vector<formats::Prom
                     const engine::RunOutcome& outcome, int64_t file_bytes) {
   const Totals t = totals(outcome, prompts);
   std::string text;
-  int64_t known = 0, right = 0;
+  int64_t known = 0, right = 0, scored = 0;
+  double score_sum = 0;
   for (size_t i = 0; i < outcome.runs.size(); ++i) {
     const auto& r = outcome.runs[i];
     if (r.exact) ++known, right += *r.exact;
     if (r.output_ids.empty() && !r.exact) continue;
     text += outcome.runs.size() > 1 ? "run " + run_name(i) + ": " : "";
     text += generated_text(r, prompts[i].has_answer);
-    if (r.exact) text += *r.exact ? ", exact" : ", wrong: expected \"" + printable(prompts[i].answer) + "\"";
+    if (const auto score = score_of(prompts[i], r)) {
+      ++scored, score_sum += *score;
+      text += ", score " + number_text(*score) + (*r.exact ? ", exact" : "") + ": expected \"" + printable(prompts[i].answer) + "\"";
+    } else if (r.exact) {
+      text += *r.exact ? ", exact" : ", wrong: expected \"" + printable(prompts[i].answer) + "\"";
+    }
     text += "\n";
   }
+  if (scored > 1) text += "score: " + number_text(score_sum / double(scored)) + " on average over " + std::to_string(scored) + " runs\n";
   if (known > 1) text += "exact: " + std::to_string(right) + " of " + std::to_string(known) + "\n";
   text += count_text(t.fed) + " tokens in " + seconds_text(outcome.seconds) + " (" + count_text(int64_t(t.per_second + 0.5)) +
           " tokens/s)";
   if (outcome.ties > 0) text += ", " + count_text(outcome.ties) + " tied cuts (lower slot chosen)";
   text += "\n" + printable(s.out) + ": " + bytes_text(file_bytes);
-  if (outcome.status == trace::Status::cancelled) text += ", cancelled: holds what was done";
+  if (outcome.status == trace::Status::cancelled)
+    text += ", cancelled: holds what was done" +
+            (prompts.size() > 1 ? ", " + std::to_string(outcome.runs.size() - 1) + " of " + std::to_string(prompts.size()) + " runs to their end" : std::string());
   return text + "\n";
 }
 
@@ -214,6 +237,7 @@ int run_run(const RunCommandSettings& s, const Console& console) {
   const auto prompts = make_prompts(s.run, tokenizer.get(), info.vocab_rows);
   const auto options = run_options(s.run, info, prompts, notes);
   warnings.insert(warnings.end(), info.warnings.begin(), info.warnings.end());
+  for (auto& text : import_warnings(prompts)) warnings.push_back(std::move(text));
   for (const auto& text : warnings) console.warning(text);
   for (const auto& text : notes) console.note(text);
 

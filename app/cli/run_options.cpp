@@ -12,6 +12,7 @@
 
 #include "core/error.h"
 #include "core/fields.h"
+#include "core/formats/prompt_import.h"
 
 namespace slotscope::cli {
 namespace {
@@ -21,6 +22,7 @@ namespace {
                .advice = std::move(advice)}, Error::Kind::usage);
 }
 
+constexpr int64_t kMostRuns = 1000;  // rows that are run without --rows
 constexpr uint64_t kMostTokens = uint64_t(1) << 24;  // a prompt is made in memory: no number from a slip of the finger
 
 std::string quoted(const std::string& text) { return "'" + text + "'"; }
@@ -98,17 +100,17 @@ const formats::Tokenizer& need_tokenizer(const formats::Tokenizer* tokenizer, co
 }
 
 void check_ids(const std::vector<formats::Prompt>& prompts, const RunSettings& settings, int64_t vocab_rows) {
-  const char* option = settings.ids ? "--ids" : settings.ids_file ? "--ids-file" : settings.task ? "--task" : "--text";
+  const char* option = settings.ids ? "--ids" : settings.ids_file ? "--ids-file" : settings.prompts ? "--prompts" : settings.task ? "--task" : "--text";
   for (size_t p = 0; p < prompts.size(); ++p) {
     const auto& ids = prompts[p].ids;
-    const std::string place = prompts.size() > 1 ? " of prompt " + std::to_string(p) : "";
+    const std::string place = settings.prompts ? " of " + prompts[p].name : prompts.size() > 1 ? " of prompt " + std::to_string(p) : "";
     if (ids.empty())
       usage(option, "no token" + (place.empty() ? std::string() : " in prompt " + std::to_string(p)),
             "at least one token", "The forward pass needs something to read");
     if (vocab_rows <= 0) continue;
     for (size_t i = 0; i < ids.size(); ++i)
       if (ids[i] < 0 || ids[i] >= vocab_rows)
-        throw Error({.file = settings.ids_file.value_or(""), .item = option,
+        throw Error({.file = settings.ids_file.value_or(settings.prompts.value_or("")), .item = option,
                      .found = "token id " + std::to_string(ids[i]) + " at position " + std::to_string(i) + place,
                      .expected = "0 to " + std::to_string(vocab_rows - 1) + " (the embedding has " +
                                  std::to_string(vocab_rows) + " rows)"},
@@ -119,11 +121,52 @@ void check_ids(const std::vector<formats::Prompt>& prompts, const RunSettings& s
 // Positions on the token axis that a run of this prompt can have: what is fed is prompt plus generated but the last.
 int64_t fed_at_most(const formats::Prompt& prompt, const RunSettings& settings) {
   int64_t generate = settings.generate;
-  if (generate < 0) generate = prompt.has_answer ? int64_t(prompt.answer_ids.size()) + 1 : 0;
+  if (generate < 0 && prompt.has_answer) generate = prompt.generate >= 0 ? prompt.generate : int64_t(prompt.answer_ids.size()) + 1;
   return int64_t(prompt.ids.size()) + std::max<int64_t>(generate - 1, 0);
 }
 
+// The rows of a file of prompts that --rows names. More rows than a trace should hold are not taken without being asked for.
+std::vector<formats::Prompt> imported(const RunSettings& s, const formats::Tokenizer* tokenizer) {
+  const auto file = formats::PromptFile::open(*s.prompts, *formats::prompt_format_from(s.format));
+  if (s.rows.empty() && file->rows() > kMostRuns)
+    usage("--rows", "not given for a file of " + std::to_string(file->rows()) + " rows",
+          "the rows to run, when there are more than " + std::to_string(kMostRuns), "--rows 0:100 takes the first hundred");
+  std::vector<formats::Prompt> prompts;
+  for (const int64_t row : formats::parse_rows(s.rows, file->rows())) {
+    const formats::PromptRow source = file->row(row);
+    if (source.has_text && !tokenizer) need_tokenizer(tokenizer, "--prompts");
+    try {
+      prompts.push_back(formats::make_prompt(source, tokenizer, !s.no_bos));
+    } catch (const Error& e) {
+      if (!e.parts().file.empty()) throw;
+      auto parts = e.parts();
+      parts.file = *s.prompts;
+      parts.item = "row " + std::to_string(row) + (parts.item.empty() ? "" : ": " + parts.item);
+      throw Error(parts, e.kind());
+    }
+  }
+  return prompts;
+}
+
 }  // namespace
+
+std::string run_name(size_t run) {
+  const std::string digits = std::to_string(run);
+  return digits.size() < 4 ? std::string(4 - digits.size(), '0') + digits : digits;
+}
+
+std::vector<std::string> import_warnings(const std::vector<formats::Prompt>& prompts) {
+  std::vector<std::string> lines;
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    std::string row, warning;
+    for (const auto& [key, value] : prompts[i].parameters) {
+      if (key == "row") row = value;
+      if (key == "import_warning") warning = value;
+    }
+    if (!warning.empty()) lines.push_back("run " + run_name(i) + " (row " + row + "): " + warning);
+  }
+  return lines;
+}
 
 const std::vector<std::string>& dtype_names() {
   static const std::vector<std::string> names = {"float32", "bfloat16", "float64"};
@@ -216,6 +259,13 @@ void add_prompt_options(CLI::App& app, RunSettings& s) {
   app.add_option("--ids-file", s.ids_file, "A JSON array of token ids, or an array of such arrays: several prompts, stored as "
                  "runs 0000, 0001, ...")
       ->group(prompt)->option_text("FILE.json");
+  CLI::Option* file = app.add_option("--prompts", s.prompts, "A file of prompts: rows of lm-eval or RULER with answers, jsonl with prompt or text, "
+                 "token ids, plain text. One run per row, with spans of needle, key, value, query and lead-in")
+      ->group(prompt)->option_text("FILE");
+  app.add_option("--rows", s.rows, "Rows of --prompts, from 0: half-open ranges and single rows (default: all)")
+      ->check(not_empty())->needs(file)->group(prompt)->option_text("A:B|I,J");
+  app.add_option("--format", s.format, "Layout of --prompts (default auto): " + joined(formats::prompt_format_names()))
+      ->needs(file)->group(prompt)->option_text("NAME");
   CLI::Option* chosen = app.add_option("--task", s.task, "A prompt with a known answer and marked spans. passkey: a password hidden in a haystack, "
                  "asked for at the end; the answer is generated unless --generate 0")
       ->group(prompt)->option_text("passkey");
@@ -262,7 +312,7 @@ void add_forward_options(CLI::App& app, RunSettings& s) {
   app.add_option("--segment", s.segment, "Tokens per segment; the state is carried, the numbers do not change (default: so that "
                  "a cancel takes under a second)")
       ->check(whole_number(1, kMostTokens))->group(group)->option_text("N");
-  app.add_option("--generate", s.generate, "Tokens to generate after the prompt (default: answer + 1 for a task, else 0); "
+  app.add_option("--generate", s.generate, "Tokens to generate after the prompt (default: answer + 1 for a task, what the benchmark takes for imported rows with an answer, else 0); "
                  "stops at <eos>")
       ->check(whole_number(0, kMostTokens))->group(group)->option_text("N");
   app.add_option("--temperature", s.temperature, "Sample at this temperature (default 0: greedy)")
@@ -282,7 +332,7 @@ void add_run_options(CLI::App& app, RunSettings& settings) {
   add_forward_options(app, settings);
 }
 
-bool has_prompt(const RunSettings& s) { return s.text || s.text_file || s.ids || s.ids_file || s.task; }
+bool has_prompt(const RunSettings& s) { return s.text || s.text_file || s.ids || s.ids_file || s.prompts || s.task; }
 
 void check_model_settings(const RunSettings& s) {
   check_device(s.device);
@@ -302,13 +352,15 @@ void check_settings(const RunSettings& s) {
   if (s.text_file) given.push_back("--text-file");
   if (s.ids) given.push_back("--ids");
   if (s.ids_file) given.push_back("--ids-file");
+  if (s.prompts) given.push_back("--prompts");
   if (s.task) given.push_back("--task");
-  const char* one = "exactly one of --text, --text-file, --ids, --ids-file, --task";
+  const char* one = "exactly one of --text, --text-file, --ids, --ids-file, --prompts, --task";
   if (given.empty()) usage("prompt", "none given", one);
   if (given.size() > 1) usage("prompt", joined(given) + " given together", one);
   if (s.task) check_name("--task", *s.task, task_names());
   check_model_settings(s);
   check_name("--store", s.store, store_names());
+  check_name("--format", s.format, formats::prompt_format_names());
   if (s.task) {
     if (s.length < 1) usage("--length", std::to_string(s.length), "at least 1 token");
     if (s.depth) check_number("--depth", *s.depth, 0, 1, "a number from 0 (start of the haystack) to 1 (end)");
@@ -382,6 +434,8 @@ std::vector<formats::Prompt> make_prompts(const RunSettings& s, const formats::T
     prompts = formats::prompts_from_ids_file(*s.ids_file);
     if (prompts.empty())
       throw Error({.file = *s.ids_file, .found = "no prompt", .expected = "an array of token ids, or of such arrays"});
+  } else if (s.prompts) {
+    prompts = imported(s, tokenizer);
   } else if (s.task) {
     formats::PasskeyOptions options;
     options.length = s.length;

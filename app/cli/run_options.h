@@ -24,8 +24,9 @@ inline constexpr const char* kDefaultCapture =
     "route,log_decay,write_strength,read_weight,margin,ties,top_ids,top_logprob";
 
 struct RunSettings {
-  // Prompt: exactly one of these five.
-  std::optional<std::string> text, text_file, ids, ids_file, task;
+  // Prompt: exactly one of these six.
+  std::optional<std::string> text, text_file, ids, ids_file, prompts, task;
+  std::string rows, format = "auto";  // of prompts: which rows (empty: all), which layout
   // Of the task.
   int64_t length = 512;            // prompt tokens with <bos>, without the answer
   std::optional<double> depth;     // 0..1; not set: drawn from the seed
@@ -44,7 +45,7 @@ struct RunSettings {
   // Run.
   int stop_after = -1;
   int64_t segment = 0;
-  int64_t generate = -1;  // -1: answer tokens + 1 for a task, else 0
+  int64_t generate = -1;  // -1: what the prompt's task takes, or answer tokens + 1 with a known answer, else 0
   double temperature = 0, top_p = 1;
   int64_t candidates = 4;
   double max_gpu_mem = 0;
@@ -69,7 +70,7 @@ void add_forward_options(CLI::App& app, RunSettings& settings);
 CLI::Validator whole_number(int64_t low, uint64_t high = uint64_t(INT64_MAX));
 CLI::Validator real_number(double low, double high);
 
-// Whether any of --text, --text-file, --ids, --ids-file, --task was given.
+// Whether any of --text, --text-file, --ids, --ids-file, --prompts, --task was given.
 bool has_prompt(const RunSettings&);
 
 // Everything that can be refused without opening a file: names, ranges, combinations. Throws Error(usage).
@@ -80,6 +81,12 @@ void check_model_settings(const RunSettings&);
 // The prompts, in run order. `tokenizer` may be null (token ids only: --text and --task then throw Error that says so).
 // vocab_rows > 0: ids outside 0..vocab_rows-1 are refused here, with their place (bad-inputs B29). Throws Error.
 std::vector<formats::Prompt> make_prompts(const RunSettings&, const formats::Tokenizer* tokenizer, int64_t vocab_rows);
+
+// What was odd about imported rows, one line each: "run 0003 (row 17): the value '123' is not in the prompt".
+std::vector<std::string> import_warnings(const std::vector<formats::Prompt>& prompts);
+
+// "0003": the group of a run in the trace.
+std::string run_name(size_t run);
 
 engine::LoadOptions load_options(const RunSettings&);
 

@@ -127,9 +127,12 @@ int64_t query_token(const trace::RunInfo& run) { return std::min(run.prompt_toke
 std::vector<int64_t> key_tokens(const trace::RunInfo& run, const std::vector<uint8_t>* roles) {
   const int64_t query = query_token(run);
   std::vector<int64_t> out;
+  const bool has_value = std::any_of(run.spans.begin(), run.spans.end(), [&](const Span& span) {
+    return span.name == "value" && span.begin <= query && span.end > span.begin;
+  });
   if (!roles)
     for (const Span& span : run.spans)
-      if (span.name == "key")
+      if (span.name == (has_value ? "value" : "key"))
         for (int64_t t = std::max<int64_t>(span.begin, 0); t < span.end && t <= query; ++t) out.push_back(t);
   if (out.empty()) {
     const std::vector<uint8_t>& from = roles ? *roles : run.roles;

@@ -92,8 +92,8 @@ RunSummary summarise(const trace::Trace&, int run, const AllocationOptions& = {}
 // The query's reference position: the last prompt token (in a trace that ends before it, the last token there
 // is; -1 for none).
 int64_t query_token(const trace::RunInfo&);
-// The key's tokens up to the query: those of spans named "key", else those with role 1; increasing. `roles`
-// replaces both.
+// The tokens that hold what is asked for, up to the query: those of spans named "value", else of those named "key" (the
+// password task, whose key is the answer), else those with role 1; increasing. `roles` replaces all of them.
 std::vector<int64_t> key_tokens(const trace::RunInfo&, const std::vector<uint8_t>* roles = nullptr);
 
 // What the key's tokens wrote and what is left of it.

@@ -27,7 +27,8 @@ int64_t capture_bytes(const trace::RunSpec& spec, int64_t segment) {
 int64_t LoadedModel::generate_limit(const formats::Prompt& prompt, const RunOptions& options) const {
   if (options.stop_after >= 0) return 0;
   if (options.generate >= 0) return options.generate;
-  return prompt.has_answer ? int64_t(prompt.answer_ids.size()) + 1 : 0;
+  if (!prompt.has_answer) return 0;
+  return prompt.generate >= 0 ? prompt.generate : int64_t(prompt.answer_ids.size()) + 1;
 }
 
 int64_t LoadedModel::default_segment() const {

@@ -242,7 +242,7 @@ class PromptRun {
       const int64_t at = fed_ + int64_t(i);
       position.push_back(at);
       if (answer)  // right or wrong: the first tokens generated in the answer's place
-        roles.push_back(prompt_.has_answer && at - prompt_tokens() < int64_t(prompt_.answer_ids.size()));
+        roles.push_back(answer_role(at - prompt_tokens()));
       else
         roles.push_back(prompt_.roles.empty() ? 0 : prompt_.roles[size_t(at)]);
       special.push_back(tokenizer_ && tokenizer_->is_special(ids[i]));
@@ -257,6 +257,11 @@ class PromptRun {
     if (!text.empty()) sink_.append(run_, capture_.bytes, int64_t(text.size()), bytes_of(text));
     sink_.append(run_, capture_.byte_offsets, int64_t(offsets.size()), bytes_of(offsets));
     byte_offset_ += int64_t(text.size());
+  }
+
+  uint8_t answer_role(int64_t i) const {
+    if (!prompt_.has_answer || i >= int64_t(prompt_.answer_ids.size())) return 0;
+    return prompt_.answer_roles.empty() ? 1 : prompt_.answer_roles[size_t(i)];
   }
 
   void emit(const SampledToken& token) {
@@ -300,7 +305,9 @@ class PromptRun {
     std::vector<int32_t> ids = result.output_ids;
     if (!ids.empty() && std::find(model_.eos_.begin(), model_.eos_.end(), ids.back()) != model_.eos_.end())
       ids.pop_back();
-    return ids == prompt_.answer_ids || (tokenizer_ && result.output_text == prompt_.answer);
+    return ids == prompt_.answer_ids ||
+           (tokenizer_ && (result.output_text == prompt_.answer ||
+                           result.output_text == prompt_.answer_lead + prompt_.answer));
   }
 
   const LoadedModel& model_;
@@ -313,7 +320,7 @@ class PromptRun {
   int64_t segment_;
   trace::Sink& sink_;
   Progress& progress_;
-  std::string label_;  // "prompt 2 of 5, " or empty
+  std::string label_;  // "run 2 of 5, " or empty
   Recorder recorder_;
   std::vector<MixerState> states_;
   std::vector<const Mixer*> mixers_;
@@ -373,7 +380,7 @@ RunOutcome LoadedModel::run(const std::vector<formats::Prompt>& prompts, const f
     progress.begin_stage("running", total);
     for (size_t i = 0; i < prompts.size() && status == trace::Status::complete; ++i) {
       const std::string label = prompts.size() == 1 ? ""
-                                                    : "prompt " + std::to_string(i + 1) + " of " +
+                                                    : "run " + std::to_string(i + 1) + " of " +
                                                           std::to_string(prompts.size()) + ", ";
       PromptRun run(*this, prompts[i], tokenizer, options, captures[i], int(i), segment, sink, progress,
                     label);
@@ -382,6 +389,7 @@ RunOutcome LoadedModel::run(const std::vector<formats::Prompt>& prompts, const f
         if (generate_limit(prompts[i], options) > 0) {
           const int64_t done = progress.snapshot().done;
           progress.begin_stage("generating", generate_limit(prompts[i], options));
+          if (!label.empty()) progress.set_detail(label.substr(0, label.size() - 2));
           run.generate();
           if (i + 1 < prompts.size()) {
             progress.begin_stage("running", total);

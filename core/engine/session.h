@@ -81,7 +81,7 @@ struct RunOptions {
   CapturePlan plan;
   int64_t segment = 0;      // tokens per segment; 0: chosen so that a cancel takes under a second
   int stop_after = -1;      // last layer to run (included); -1: all, to the logits
-  int64_t generate = -1;    // -1: answer tokens + 1 for a task with an answer, else 0
+  int64_t generate = -1;    // -1: what the prompt's task takes, or answer tokens + 1 with a known answer, else 0
   double temperature = 0;   // 0: greedy
   double top_p = 1;
   uint64_t seed = 0;        // of sampling

@@ -42,6 +42,8 @@ struct RunInfo {
   bool has_answer = false;
   std::string answer;
   std::optional<bool> exact;
+  std::vector<std::string> references;  // of an imported prompt: what the output is searched for
+  std::optional<double> score;          // 0..1, core/score.h; known when the run came to its end
   std::vector<int32_t> output_ids;  // [G] generated tokens, the last sampled one included
   std::string output_text;
   int64_t candidates = 0;           // C

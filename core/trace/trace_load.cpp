@@ -1,9 +1,11 @@
 // What a trace says about one run: loaded when it opens.
 #include <algorithm>
 #include <charconv>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "core/fields.h"
+#include "core/score.h"
 #include "core/trace/trace_source.h"
 
 namespace slotscope::trace {
@@ -67,6 +69,7 @@ class Loader {
   void tokens();
   void prompt();
   void output();
+  void score();
   void top_bytes(const std::string& at, int64_t steps);
   void layers();
   void datasets(const std::string& relative, int depth);
@@ -149,11 +152,30 @@ void Loader::prompt() {
     run_.exact = exact == 1;
 }
 
+// What an imported prompt says about its references (attributes references: a JSON list of texts; metric). Another program's
+// attribute of that name that is something else is no error: there is no score then.
+void Loader::score() {
+  const auto text = [&](const char* name) {
+    for (const auto& [key, value] : run_.attributes)
+      if (key == name && std::holds_alternative<std::string>(value)) return std::get<std::string>(value);
+    return std::string();
+  };
+  const auto list = nlohmann::json::parse(text("references"), nullptr, false);
+  if (!list.is_array()) return;
+  for (const auto& item : list) {
+    if (!item.is_string()) return run_.references.clear();
+    run_.references.push_back(item.get<std::string>());
+  }
+  if (run_.exact && !run_.references.empty())
+    run_.score = reference_score(run_.references, run_.output_text, metric_from(text("metric")));
+}
+
 void Loader::output() {
   const std::string at = group_ + "/output/";
   run_.output_ids = source_.column<int32_t>(at + "ids", -1);
   const auto bytes = source_.column<uint8_t>(at + "text", -1);
   run_.output_text.assign(bytes.begin(), bytes.end());
+  score();
   const int64_t steps = int64_t(run_.output_ids.size());
   if (!source_.exists(at + "top_ids")) return;
   const Numbers top = source_.numbers(at + "top_ids");

@@ -15,7 +15,7 @@ SLOTSCOPE_CASE(help_and_version_exit_0_on_standard_output) {
   }
   const Child run = run_cli({"run", "--help"});
   // Every option of the command line semantics, by its exact name.
-  EXPECT_SAYS(run.out, "--text ", "--text-file", "--ids ", "--ids-file", "--task", "--length", "--depth", "--seed", "--haystack",
+  EXPECT_SAYS(run.out, "--text ", "--text-file", "--ids ", "--ids-file", "--prompts", "--rows", "--format", "--task", "--length", "--depth", "--seed", "--haystack",
               "--key", "--device", "--dtype", "--capture", "--layers", "--heads", "--tokens", "--stop-after", "--segment",
               "--generate", "--temperature", "--top-p", "--router-dtype", "--store", "--compress", "--read-at", "--state-at",
               "--flavour", "--no-bos", "--max-gpu-mem", "--force", "--out", "--json", "Examples");

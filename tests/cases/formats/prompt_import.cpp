@@ -345,6 +345,51 @@ SLOTSCOPE_CASE(tokens_that_overlap_an_edge_belong_to_the_span) {
   }
 }
 
+// Vocabularies that merge over the edges of a span: a leading space, Metaspace, several characters a token.
+// Ids and offsets of these are checked against the public library elsewhere; here each span must be the least
+// run of tokens that covers its text.
+SLOTSCOPE_CASE(spans_with_the_tokenizers_of_models) {
+  if (!has_all_tokenizers()) t.skip("a build without ICU and SentencePiece");
+  int inside = 0, whole = 0;  // spans whose edge falls inside a token; answers that decode to themselves
+  for (const char* name : {"gpt2", "llama3", "qwen2", "neox", "llama2_first", "llama2_never", "unigram"}) {
+    const auto tokenizer = Tokenizer::load(t.data(std::string("golden/tokenizers/") + name));
+    for (const char* source :
+         {"niah_single_1.jsonl", "niah_single_2/validation.jsonl", "kv_retrieval.jsonl"}) {
+      const auto file = PromptFile::open(t.data(std::string("data/prompts/") + source));
+      for (int64_t i = 0; i < file->rows(); ++i) {
+        const PromptRow row = file->row(i);
+        const Prompt prompt = make_prompt(row, tokenizer.get());
+        const Encoding encoding = tokenizer->encode(row.text);
+        CHECK_EQ(prompt.ids, encoding.ids);
+        CHECK_EQ(prompt.spans.size(), row.marks.size());
+        for (size_t m = 0; m < std::min(prompt.spans.size(), row.marks.size()); ++m) {
+          const Span& span = prompt.spans[m];
+          const auto begin = int64_t(row.marks[m].begin), end = int64_t(row.marks[m].end);
+          const auto first = encoding.byte_offsets[size_t(span.begin)],
+                     last = encoding.byte_offsets[size_t(span.end) - 1];
+          CHECK_EQ(span.name, row.marks[m].name);
+          CHECK(first.first <= begin && first.second > begin && last.second >= end && last.first < end);
+          inside += first.first < begin || last.second > end;
+          if (span.begin > 0 && encoding.byte_offsets[size_t(span.begin) - 1].second > begin)
+            t.fail("a token before " + span.name, __FILE__, __LINE__);
+          if (size_t(span.end) < encoding.ids.size() && encoding.byte_offsets[size_t(span.end)].first < end)
+            t.fail("a token behind " + span.name, __FILE__, __LINE__);
+        }
+        CHECK(prompt.answer_roles.size() == prompt.answer_ids.size() || prompt.answer_roles.empty());
+        // A vocabulary without the answer's characters gives it back as unknown tokens; the others give it back whole.
+        const auto holds = [&](const std::vector<int32_t>& ids) {
+          return tokenizer->decode(ids).find(row.references[0]) != std::string::npos;
+        };
+        whole += holds(prompt.answer_ids);
+        CHECK_EQ(holds(prompt.answer_ids), holds(tokenizer->encode(row.references[0], false).ids));
+      }
+    }
+  }
+  CHECK(inside > 0);
+  CHECK(whole >= 6 * 7);
+  t.note(std::to_string(inside) + " spans with an edge inside a token");
+}
+
 SLOTSCOPE_CASE(token_id_files) {
   File open(t);
   const auto ids = [](const PromptFile& file, int64_t i) { return make_prompt(file.row(i), nullptr).ids; };
