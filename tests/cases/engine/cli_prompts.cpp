@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "core/error.h"
 #include "core/formats/prompt.h"
 #include "core/formats/prompt_import.h"
 #include "core/trace/trace.h"
@@ -131,7 +132,7 @@ SLOTSCOPE_CASE(imported_answers_are_scored) {
     // Same roles as the task's own prompt: the password in the needle is what is asked for.
     CHECK_EQ(std::vector<uint8_t>(run.roles.begin(), run.roles.begin() + run.prompt_tokens), made.roles);
     CHECK_EQ(text_of(run, "value"), made.answer);
-    CHECK_EQ(text_of(run, "needle"), "The password is " + made.answer + ".");
+    CHECK(text_of(run, "needle").ends_with("The password is " + made.answer + "."));
     CHECK_EQ(run.output_text, made.answer);
     CHECK(run.exact.value_or(false));
     CHECK(run.score && *run.score == 1);
@@ -201,18 +202,25 @@ SLOTSCOPE_CASE(rows_of_token_ids_need_no_tokenizer) {
 
 SLOTSCOPE_CASE(cancel_keeps_the_runs_that_ended) {
   const fs::path folder = t.temp(), out = folder / "c.h5";
-  write_passwords(t, folder / "p.jsonl", 200, 2048);
+  write_passwords(t, folder / "p.jsonl", 40, 2048);
   ChildOptions o;
-  o.running = [](int pid, const std::atomic<bool>& ended) {
-    // Some runs end within that; all of them do not.
-    for (int i = 0; i < 40 && !ended; ++i) std::this_thread::sleep_for(100ms);
+  o.running = [&out](int pid, const std::atomic<bool>& ended) {
+    // Until the file that is being written shows a first run that came to its end.
+    for (bool first = false; !first && !ended;) {
+      std::this_thread::sleep_for(100ms);
+      try {
+        first = trace::Trace::open(out.string() + ".part")->run(0).exact.has_value();
+      } catch (const Error&) {
+        // Not there yet, or between two writes.
+      }
+    }
     if (!ended) ::kill(pid, SIGINT);
   };
   const Child c = run_cli(run_words(t, out, {"--prompts", (folder / "p.jsonl").string(), "--json"}), o);
   EXPECT_CODE(c, 130, "SIGINT");
   const auto trace = trace::Trace::open(out);
   CHECK_EQ(trace->status(), trace::Status::cancelled);
-  CHECK_EQ(trace->run_count(), 200);
+  CHECK_EQ(trace->run_count(), 40);
   int whole = 0;
   for (int i = 0; i < trace->run_count(); ++i) {
     const auto& run = trace->run(i);
@@ -222,8 +230,8 @@ SLOTSCOPE_CASE(cancel_keeps_the_runs_that_ended) {
     CHECK_EQ(run.tokens, run.prompt_tokens + int64_t(run.output_ids.size()) - 1);
   }
   t.note("cancelled after " + std::to_string(whole) + " runs");
-  CHECK(whole < 200);
-  CHECK(trace->run(199).tokens == 0 && !trace->run(199).score);
+  CHECK(whole >= 1 && whole < 40);
+  CHECK(trace->run(39).tokens == 0 && !trace->run(39).score);
 }
 
 }  // namespace slotscope::testing
