@@ -13,6 +13,8 @@
 namespace slotscope::formats {
 namespace {
 
+constexpr uint64_t kCheckedAtOnce = 64ull << 20;
+
 class TorchZip : public TorchFile {
  public:
   explicit TorchZip(std::shared_ptr<const MappedFile> file) : TorchFile(std::move(file)), zip_(*file_) {
@@ -47,11 +49,7 @@ class TorchZip : public TorchFile {
       }
       return {{reinterpret_cast<const std::byte*>(unpacked_->data()) + first, size_t(count)}, unpacked_};
     }
-    if (!checked_[size_t(storage)]) {
-      const auto all = file_->bytes(s.offset, s.bytes);
-      if (!zip_.without_checksums()) zip_.check_crc(member, crc32_of(all.data(), all.size()));
-      checked_[size_t(storage)] = true;
-    }
+    check(storage, first, count);
     return {file_->bytes(s.offset + first, count), nullptr};
   }
 
@@ -72,6 +70,22 @@ class TorchZip : public TorchFile {
   }
 
  private:
+  // A checksum covers the whole storage. A small one is checked before its first byte is used; a large one by whoever reads all
+  // of it, at once or in slices from its start on, so that a look at a few values reads these and no more.
+  void check(int storage, uint64_t first, uint64_t count) const {
+    if (zip_.without_checksums() || checked_[size_t(storage)]) return;
+    const TorchStorage& s = storages_[size_t(storage)];
+    if (s.bytes <= kCheckedAtOnce) first = 0, count = s.bytes;
+    if (first == 0) running_ = {storage, 0, 0};
+    if (running_.storage != storage || running_.next != first) return;
+    const auto part = file_->bytes(s.offset + first, count);
+    running_.crc = crc32_of(part.data(), part.size(), running_.crc);
+    running_.next += count;
+    if (running_.next < s.bytes) return;
+    zip_.check_crc(*members_[size_t(storage)], running_.crc);
+    checked_[size_t(storage)] = true;
+  }
+
   // The folder of data.pkl, any name: the name that the file had when it was saved.
   void find_root() {
     const ZipMember* found = nullptr;
@@ -123,6 +137,12 @@ class TorchZip : public TorchFile {
   std::vector<const ZipMember*> members_;
   mutable std::mutex mutex_;  // of all below, and of zip_ once the file is open
   mutable std::vector<char> checked_;
+  struct Running {
+    int storage = -1;
+    uint64_t next = 0;  // first byte that is not in the sum yet
+    uint32_t crc = 0;
+  };
+  mutable Running running_;
   mutable int unpacked_of_ = -1;
   mutable std::shared_ptr<const std::string> unpacked_;  // the storage used last, when it is packed
 };

@@ -10,7 +10,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::vector<std::string> kContainers = {"safetensors", "shards"};
+const std::vector<std::string> kContainers = {"safetensors", "shards",         "bin",      "legacy",
+                                              "bin-shards",  "bin-parameters", "training"};
 const std::string kAnswer = "dv0w66";  // of the password prompt of 256 tokens with seed 0
 
 struct Outcome {

@@ -6,13 +6,22 @@
 #include "core/formats/values.h"
 #include "tests/cases/case.h"
 #include "tests/cases/fixtures.h"
+#include "tests/cases/formats/files.h"
 
 using namespace slotscope::formats;
 using namespace slotscope::testing;
 
 namespace {
 
-const std::vector<std::string> kContainers = {"safetensors", "shards"};
+struct Container {
+  std::string name;
+  FileFormat format;
+  size_t files = 1;
+};
+const std::vector<Container> kContainers = {{"safetensors", FileFormat::safetensors},   {"shards", FileFormat::safetensors, 3},
+                                            {"bin", FileFormat::torch_zip},             {"legacy", FileFormat::torch_legacy},
+                                            {"bin-shards", FileFormat::torch_zip, 3},   {"bin-parameters", FileFormat::torch_zip},
+                                            {"training", FileFormat::torch_zip}};
 
 // Names, shapes, dtypes and bytes.
 void check_same_tensors(Context& t, const Checkpoint& a, const Checkpoint& b, const std::string& form) {
@@ -45,13 +54,38 @@ SLOTSCOPE_CASE(script_checks_itself) {
 
 SLOTSCOPE_CASE(same_tensors) {
   const auto source = t.resource("checkpoints/raven-passkey");
-  const auto made = saved_forms(t, source, kContainers);
+  std::vector<std::string> forms;
+  for (const Container& container : kContainers)
+    for (const std::string conversion : {"", "-f32", "-bf16", "-f16"}) forms.push_back(container.name + conversion);
+  const auto made = saved_forms(t, source, forms);
+  const auto stored = Checkpoint::open(source);
+  for (const Container& container : kContainers)
+    for (const std::string conversion : {"", "-f32", "-bf16", "-f16"}) {
+      const std::string form = container.name + conversion;
+      const auto opened = Checkpoint::open(made / form);
+      // Converted files are compared with the plain safetensors file of the same conversion.
+      const auto reference = conversion.empty() ? stored : Checkpoint::open(made / ("safetensors" + conversion));
+      check_same_tensors(t, *reference, *opened, form);
+      CHECK_SAME(opened->format(), container.format);
+      CHECK_EQ(opened->files().size(), container.files);
+      CHECK(opened->config() != nullptr);
+      CHECK_EQ(opened->warnings(), std::vector<std::string>{});
+      CHECK_EQ(opened->ignored().empty(), container.name != "training");
+    }
+  t.note(std::to_string(forms.size()) + " forms hold the same bytes");
+}
+
+// The optimiser beside the weights is listed as left on disk, with its size, and the data-parallel prefix is gone.
+SLOTSCOPE_CASE(training_checkpoint) {
+  const auto source = t.resource("checkpoints/raven-passkey");
+  const auto made = saved_forms(t, source, {"training"});
+  const auto opened = Checkpoint::open(made / "training");
   const auto reference = Checkpoint::open(source);
-  for (const std::string& form : kContainers) {
-    const auto opened = Checkpoint::open(made / form);
-    check_same_tensors(t, *reference, *opened, form);
-    CHECK_EQ(opened->files().size(), size_t(form.ends_with("shards") ? 3 : 1));
-    CHECK(opened->config() != nullptr);
-    CHECK_EQ(opened->warnings().size(), size_t(0));
-  }
+  uint64_t optimiser = 0;
+  for (const IgnoredItem& item : opened->ignored())
+    if (item.item.starts_with("optimizer")) optimiser += item.bytes;
+  // Two moments of every weight and one float32 step counter each.
+  CHECK_EQ(optimiser, 2 * reference->total_bytes() + 4 * reference->tensors().size());
+  CHECK(opened->find("model.embeddings.weight") != nullptr);
+  CHECK(opened->find("module.model.embeddings.weight") == nullptr);
 }

@@ -1,8 +1,10 @@
 // Opening reads headers and nothing else, measured on files of 20 GB that are holes behind their headers.
 #include "core/error.h"
 #include "core/formats/checkpoint.h"
+#include "core/formats/tensor_statistics.h"
 #include "core/formats/values.h"
 #include "tests/cases/case.h"
+#include "tests/cases/fixtures.h"
 #include "tests/cases/formats/files.h"
 #include "tests/cases/read_pages.h"
 
@@ -64,9 +66,10 @@ void check_measure_sees_reads(Context& t, const Measured& m, const std::string& 
   CHECK(bytes_in_memory(file).value() > before);
 }
 
-void check_headers_only(Context& t, const Measured& m, uint64_t headers, const std::string& what) {
+// `slack`: config.json, the folder, what the first look at a file takes.
+void check_headers_only(Context& t, const Measured& m, uint64_t headers, const std::string& what, uint64_t slack = 65536) {
   CHECK(m.read >= headers);
-  CHECK(m.read <= headers + 65536);  // config.json, the folder, what the first look at a file takes
+  CHECK(m.read <= headers + slack);
   CHECK(m.in_memory <= headers + kReadAhead);
   t.note(what + ": " + std::to_string(m.read) + " bytes read for headers of " + std::to_string(headers) + ", " +
          std::to_string(m.in_memory) + " bytes of the files in memory");
@@ -101,4 +104,38 @@ SLOTSCOPE_CASE(shards_of_20_gb) {
   const Measured m = measure(t, folder, files);
   check_headers_only(t, m, headers + index.size(), "four shards");
   check_measure_sees_reads(t, m, "layers.2.20.weight", files[2]);
+}
+
+// A look at a few values reads these, not the storage for its checksum; a torch.save file whose one storage has 20 GB (zip64): the directory at its end and the pickle at its start are read.
+SLOTSCOPE_CASE(torch_zip_of_20_gb) {
+  const auto folder = t.temp();
+  const fs::path file = folder / "bin" / "pytorch_model.bin";
+  run_fixture_script(t, {"--sparse", std::to_string(kSize), folder.string()});
+  const Measured m = measure(t, folder / "bin", {file});
+  CHECK_SAME(m.checkpoint->format(), FileFormat::torch_zip);
+  check_headers_only(t, m, 700, "torch.save file", 2 * 65536);  // the end record may stand 64 KiB before the end
+  CHECK_EQ(read_values(*m.checkpoint, *m.checkpoint->find("last"), 0, 1), std::vector<double>{3});
+  CHECK_EQ(read_values(*m.checkpoint, *m.checkpoint->find("hole"), kSize - 2, 2), (std::vector<double>{0, 0}));
+  check_measure_sees_reads(t, m, "hole", file);
+  // Three places of the storage and one of its neighbour were looked at; the system read ahead at each, but no gigabytes.
+  CHECK(bytes_in_memory(file).value() <= 64 << 20);
+  t.note(std::to_string(bytes_in_memory(file).value()) + " bytes in memory after a look at three places");
+}
+
+// A large storage with a wrong byte: a few of its values are shown, and whatever reads all of it says that it is damaged.
+SLOTSCOPE_CASE(damage_in_a_large_storage) {
+  const auto folder = t.temp();
+  const uint64_t size = 80 << 20;
+  run_fixture_script(t, {"--sparse", std::to_string(size), folder.string()});
+  const fs::path file = folder / "bin" / "pytorch_model.bin";
+  {
+    std::fstream out(file, std::ios::binary | std::ios::in | std::ios::out);
+    out.seekp(int64_t(size / 2));
+    out.put('\1');
+  }
+  const auto checkpoint = Checkpoint::open(folder / "bin");
+  const TensorInfo& hole = *checkpoint->find("hole");
+  CHECK_EQ(read_values(*checkpoint, hole, 5, 2), (std::vector<double>{0, 0}));
+  CHECK_ERROR(checkpoint->data(hole), "pytorch_model.bin", "checksum");
+  CHECK_ERROR(tensor_statistics(*checkpoint, hole), "pytorch_model.bin", "checksum");
 }
