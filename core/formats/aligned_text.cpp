@@ -60,12 +60,22 @@ void Rewriter::prepend(std::string_view text) {
 }
 
 void Rewriter::to_byte_level() {
+  // Each byte becomes one or two bytes.
   static const auto texts = [] {
     std::array<std::string, 256> all;
     for (size_t byte = 0; byte < 256; ++byte) all[byte] = byte_level_text(static_cast<unsigned char>(byte));
     return all;
   }();
-  for (size_t i = 0; i < old_.size(); ++i) put(texts[static_cast<unsigned char>(old_[i])], spans_[i]);
+  if (2 * old_.size() > limit_ - text_.size())
+    put(std::string(2 * old_.size(), ' '), {});  // says what is wrong
+  for (size_t i = 0; i < old_.size(); ++i) {
+    const std::string& text = texts[static_cast<unsigned char>(old_[i])];
+    text_.push_back(text[0]);
+    out_.push_back(spans_[i]);
+    if (text.size() == 1) continue;
+    text_.push_back(text[1]);
+    out_.push_back(spans_[i]);
+  }
   at_ = old_.size();
 }
 

@@ -14,12 +14,11 @@
 namespace slotscope::formats {
 
 // When the searches of one encode or decode must be done: 5 s and 20 s for each MiB of text. Ordinary
-// patterns need far less than a tenth of a second for a MiB.
+// patterns need far less than a second for a MiB.
 class Deadline {
  public:
-  explicit Deadline(size_t bytes)
-      : end_(std::chrono::steady_clock::now() +
-             std::chrono::milliseconds(5000 + int64_t(bytes) * 20 / 1024)) {}
+  explicit Deadline(size_t bytes) : Deadline(std::chrono::milliseconds(5000 + int64_t(bytes) * 20 / 1024)) {}
+  explicit Deadline(std::chrono::milliseconds from_now) : end_(std::chrono::steady_clock::now() + from_now) {}
   bool passed() const { return std::chrono::steady_clock::now() > end_; }
 
  private:

@@ -7,9 +7,22 @@
 
 namespace slotscope::formats {
 
+void Vocabulary::reserve(size_t n) {
+  ids_.reserve(n);
+  dense_.resize(n + n / 4 + 1024);
+  present_.resize(dense_.size());
+}
+
 bool Vocabulary::add(std::string text, int32_t id) {
-  const auto [at, fresh] = texts_.emplace(id, text);
-  if (!fresh && at->second != text) return false;
+  if (const std::string* old = text_of(id)) {
+    if (*old != text) return false;
+  } else {
+    ++count_;
+    if (size_t(id) < dense_.size())
+      dense_[size_t(id)] = text, present_[size_t(id)] = 1;
+    else
+      others_.emplace(id, text);
+  }
   ids_.insert_or_assign(std::move(text), id);
   limit_ = std::max(limit_, id + 1);
   return true;

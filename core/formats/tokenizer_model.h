@@ -28,16 +28,21 @@ class Vocabulary {
     return at == ids_.end() ? -1 : at->second;
   }
   const std::string* text_of(int32_t id) const {
-    const auto at = texts_.find(id);
-    return at == texts_.end() ? nullptr : &at->second;
+    if (size_t(uint32_t(id)) < dense_.size()) return present_[size_t(id)] ? &dense_[size_t(id)] : nullptr;
+    const auto at = others_.find(id);
+    return at == others_.end() ? nullptr : &at->second;
   }
-  void reserve(size_t n) { ids_.reserve(n), texts_.reserve(n); }
-  size_t size() const { return texts_.size(); }
+  // Makes room for n texts; to be called before the first.
+  void reserve(size_t n);
+  size_t size() const { return count_; }
   int32_t limit() const { return limit_; }  // one more than the largest id
 
  private:
   std::unordered_map<std::string, int32_t, TextHash, std::equal_to<>> ids_;
-  std::unordered_map<int32_t, std::string> texts_;
+  std::vector<std::string> dense_;  // by id: ids are small numbers nearly always
+  std::vector<char> present_;
+  std::unordered_map<int32_t, std::string> others_;  // ids far beyond the number of texts
+  size_t count_ = 0;
   int32_t limit_ = 0;
 };
 
