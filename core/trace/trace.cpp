@@ -243,6 +243,10 @@ HeadRoutes Trace::routes(int run_index, int layer, int head, Progress* progress)
   const DatasetInfo& weight = *run.find(at + "route_weight");
   if (index.shape.size() != 3 || index.shape != weight.shape)
     damaged(m.source.name, at + "route_weight", "another shape than route_index", "[T,H_r,K] both");
+  // Numbers of slots are the sizes of what is made from the routes; a 16-bit index cannot name more than 65,536.
+  const int64_t most = index.type == ElementType::u16 ? 1 << 16 : 1 << 24;
+  if (spec->slots < 0 || spec->slots > most)
+    damaged(m.source.name, at + "slots", std::to_string(spec->slots), "0 to " + std::to_string(most));
   HeadRoutes routes;
   routes.layer = layer;
   routes.head = head;

@@ -228,6 +228,7 @@ def traces():
     for i, name in enumerate(["complete", "plain"]):
         put("trace", name, bytes([i]))
     put("trace", "repair", bytes([14]))
+    put("trace", "analysis", bytes([48]))
     for i, name in enumerate(["complete", "dead"]):
         put("trace_bytes", name, bytes([i]))
     put("trace_plain", "plain", bytes([1]))

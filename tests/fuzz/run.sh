@@ -4,11 +4,12 @@ set -eu
 
 usage() {
   cat <<'TEXT'
-usage: sh tests/fuzz/run.sh [--seconds N] [--jobs N] [--work DIR] [--programs DIR] [TARGET...]
+usage: sh tests/fuzz/run.sh [--seconds N] [--timeout N] [--jobs N] [--work DIR] [--programs DIR] [TARGET...]
 
 Runs each target (all but trace_plain when none is named; its README says why) at the lowest priority from its stored corpus and dictionary. Build first:
 cmake --preset fuzz && cmake --build --preset fuzz
   --seconds N     time for each target (default 60)
+  --timeout N     for one input, by the clock on the wall (default 10, 60 for the traces; more on a busy machine)
   --jobs N        targets at the same time (default: number of cores)
   --work DIR      logs, grown corpora and findings (default build/fuzz/work); what has grown there is used again
   --programs DIR  where fuzz_<target> are (default build/fuzz/bin)
@@ -16,10 +17,11 @@ TEXT
 }
 
 cd "$(dirname "$0")/../.."
-seconds=60 jobs=$(nproc) work=build/fuzz/work programs=build/fuzz/bin one=no
+seconds=60 timeout= jobs=$(nproc) work=build/fuzz/work programs=build/fuzz/bin one=no
 while [ $# -gt 0 ]; do
   case "$1" in
     --seconds) seconds=${2:?--seconds needs a number}; shift ;;
+    --timeout) timeout=${2:?--timeout needs a number}; shift ;;
     --jobs) jobs=${2:?--jobs needs a number}; shift ;;
     --work) work=${2:?--work needs a folder}; shift ;;
     --programs) programs=${2:?--programs needs a folder}; shift ;;
@@ -65,7 +67,7 @@ if [ "$one" = yes ]; then
   begin=$(date +%s)
   status=0
   nice -n 19 "$programs/fuzz_$target" "$@" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 \
-    -max_len="$(longest "$target")" $(options_of "$target") -print_final_stats=1 -artifact_prefix="$work/findings/$target-" \
+    -max_len="$(longest "$target")" $(options_of "$target") ${timeout:+-timeout="$timeout"} -print_final_stats=1 -artifact_prefix="$work/findings/$target-" \
     "$work/corpus/$target" "tests/fuzz/corpus/$target" >"$log" 2>&1 || status=$?
   edges=$(grep -o 'cov: [0-9]*' "$log" | tail -n 1 | cut -c6-)
   verdict='no finding'
@@ -81,4 +83,4 @@ if [ $# -eq 0 ]; then
   [ $# -gt 0 ] || { echo "run.sh: no fuzz targets in $programs: build preset fuzz first" >&2; exit 2; }
 fi
 printf '%s\n' "$@" | xargs -P "$jobs" -I '{}' \
-  sh tests/fuzz/run.sh --one --seconds "$seconds" --work "$work" --programs "$programs" '{}' || exit 1
+  sh tests/fuzz/run.sh --one --seconds "$seconds" ${timeout:+--timeout "$timeout"} --work "$work" --programs "$programs" '{}' || exit 1

@@ -35,7 +35,7 @@ void run_trace(Bytes input) {
   const uint8_t flags = in.byte();
   if (!write_edited(path, flags & 1 ? Base::plain : Base::complete, in, canary.path().string())) return;
   canary.opened();  // an edit may have gone through a link itself
-  const bool opened = read_trace(path, (flags & 14) == 14);
+  const bool opened = read_trace(path, (flags & 14) == 14, (flags & 48) == 48);
   require(!canary.opened(), "no other file is opened");
   require(opened || input.size() > 1, "a trace without edits opens");
 }

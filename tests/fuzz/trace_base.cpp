@@ -9,6 +9,7 @@
 #include <array>
 #include <cstring>
 
+#include "core/analysis/head_data.h"
 #include "core/error.h"
 #include "core/trace/repair.h"
 #include "core/trace/trace.h"
@@ -193,7 +194,8 @@ void check_routes(const HeadRoutes& routes, const LayerSpec& layer) {
               routes.log_decay.size() == (routes.per_slot_decay ? n : size_t(routes.rows)),
           "a decay for each row or route");
   require(routes.token.empty() || routes.token.size() == size_t(routes.rows), "a token for each row");
-  for (const uint32_t slot : routes.index) require(int64_t(slot) < layer.slots, "slots of the layer");
+  require(routes.slots == layer.slots, "slots of the layer");
+  for (const uint32_t slot : routes.index) require(int64_t(slot) < routes.slots, "a slot of the layer");
 }
 
 // Whatever may be refused is refused by an Error; the rest goes on.
@@ -204,6 +206,15 @@ void attempt(Action action) {
   } catch (const Error& error) {
     require(std::strlen(error.what()) > 10, "an error says something");
   }
+}
+
+// What the views make of a trace.
+void analyse_run(const Trace& trace, int r) {
+  for (const LayerSpec& layer : trace.run(r).layers)
+    if (layer.slots <= 4096) attempt([&] { analysis::load_head(trace, r, layer.index, 0); });
+  const bool small = std::all_of(trace.run(r).layers.begin(), trace.run(r).layers.end(),
+                                 [](const LayerSpec& l) { return l.slots <= 4096 && l.route_heads <= 64; });
+  if (small) attempt([&] { analysis::summarise(trace, r); });
 }
 
 void read_run(const Trace& trace, int r) {
@@ -241,12 +252,15 @@ Identifiers identifiers() {
   return counts;
 }
 
-bool read_and_repair(const fs::path& file, bool with_repair) {
+bool read_and_repair(const fs::path& file, bool with_repair, bool with_analysis) {
   bool opened = false;
   attempt([&] {
     const auto trace = Trace::open(file);
     opened = true;
-    for (int r = 0; r < trace->run_count(); ++r) read_run(*trace, r);
+    for (int r = 0; r < trace->run_count(); ++r) {
+      read_run(*trace, r);
+      if (with_analysis) analyse_run(*trace, r);
+    }
   });
   if (!with_repair || !opened) return opened;
   const fs::path copy = scratch_folder() / "copy.h5";
@@ -291,15 +305,15 @@ bool Canary::opened() {
   return any;
 }
 
-bool read_trace(const fs::path& file, bool with_repair) {
+bool read_trace(const fs::path& file, bool with_repair, bool with_analysis) {
   static const bool warm = [] {  // what the library and the reader make once stays
     const fs::path base = scratch_folder() / "warm.h5";
     write_file(base, base_trace(Base::complete));
-    return read_and_repair(base, true);
+    return read_and_repair(base, true, true);
   }();
   require(warm, "the base trace opens");
   const Identifiers before = identifiers();
-  const bool opened = read_and_repair(file, with_repair);
+  const bool opened = read_and_repair(file, with_repair, with_analysis);
   require(identifiers() == before, "every file, group, dataset, attribute, type, space and property list is closed");
   return opened;
 }

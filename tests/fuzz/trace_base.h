@@ -28,8 +28,9 @@ class Canary {
   int watch_ = -1;
 };
 
-// Opens the trace and asks for everything that a viewer would ask for, then repairs it to a copy and opens that when `repair` is set.
+// Opens the trace and asks for everything that a viewer would ask for, analyses its heads when `analysis` is set, then repairs it to a
+// copy and opens that when `repair` is set.
 // Throws Finding when a promise of trace.h is broken; swallows slotscope::Error. Returns true when the trace opened.
-bool read_trace(const std::filesystem::path& file, bool repair);
+bool read_trace(const std::filesystem::path& file, bool repair, bool analysis);
 
 }  // namespace slotscope::fuzz

@@ -45,7 +45,7 @@ void read_damaged(std::string bytes, Reader& in) {
   static const std::filesystem::path file = scratch_folder() / "bytes.h5";
   damage(bytes, in);
   write_file(file, bytes);
-  read_trace(file, false);
+  read_trace(file, false, false);
 }
 
 }  // namespace

@@ -181,6 +181,16 @@ SLOTSCOPE_CASE(inconsistent_numbers_are_refused) {
   CHECK_EQ(fewer->run(0).find("layers/0/read_weight")->shape[0],
            int64_t(0));  // its tokens (289 ...) lie beyond
   CHECK_ERROR(fewer->read(0, "tokens/ids", 0, 34), "rows 0 to 34");
+  // Slots are what views make arrays of: 2^32 + 16 must not pass for 16.
+  for (const int64_t slots : {(int64_t(1) << 32) + 16, int64_t(1) << 24, int64_t(-1)}) {
+    const auto many = Trace::open(with([slots](hid_t file) {
+      const hid_t group = H5Gopen2(file, "/runs/0000/layers/0", H5P_DEFAULT), attribute = H5Aopen(group, "slots", H5P_DEFAULT);
+      H5Awrite(attribute, H5T_NATIVE_INT64, &slots);
+      H5Aclose(attribute);
+      H5Gclose(group);
+    }));
+    CHECK_ERROR(many->routes(0, 0, 0), "layers/0/slots", std::to_string(slots), "0 to 65536");
+  }
   // Sizes that the file cannot hold: 2^50 rows of nothing.
   CHECK_ERROR(Trace::open(with([](hid_t file) {
                 const hsize_t size[2] = {hsize_t(1) << 50, 8};
