@@ -19,6 +19,8 @@ struct Settings {
   Console console;
   InfoSettings info;
   RunCommandSettings run;
+  TokenizeSettings tokenize;
+  DetokenizeSettings detokenize;
   AnalyzeSettings analyze;
   VerifySettings verify;
   RepairSettings repair;
@@ -71,6 +73,26 @@ void add_run(CLI::App& app, Settings& s) {
   add_capture_options(*sub, s.run.run);
   sub->add_flag("--fields", s.fields, "List the names of --capture with axes and meaning, and end")->group("Capture");
   add_forward_options(*sub, s.run.run);
+}
+
+void add_tokenize(CLI::App& app, Settings& s) {
+  CLI::App* sub = command(app, "tokenize", "Token ids of a text; needs the folder's tokenizer files only", kTokenizeFooter);
+  sub->add_option("FOLDER", s.tokenize.folder, "Folder with tokenizer.json, tokenizer.model, or vocab.json and merges.txt")->required();
+  const char* text = "Text (exactly one)";
+  sub->add_option("--text", s.tokenize.text, "This text. Write --text=-x when it begins with a dash")->group(text)->option_text("TEXT");
+  sub->add_option("--text-file", s.tokenize.text_file, "The bytes of this file exactly, nothing trimmed; - is standard input")
+      ->group(text)->option_text("FILE");
+  sub->add_flag("--no-special", s.tokenize.no_special, "Add no special tokens (<bos>); those written in the text stay tokens");
+  add_output_flags(sub, s.console, true);
+
+  CLI::App* back = command(app, "detokenize", "The text of token ids", kDetokenizeFooter);
+  back->add_option("FOLDER", s.detokenize.folder, "Folder with a tokenizer")->required();
+  const char* ids = "Token ids (exactly one)";
+  back->add_option("--ids", s.detokenize.ids, "Token ids: 256,72,105")->group(ids)->option_text("1,2,3");
+  back->add_option("--ids-file", s.detokenize.ids_file, "A JSON array of token ids, or an array of such arrays")
+      ->group(ids)->option_text("FILE.json");
+  back->add_flag("--keep-special", s.detokenize.keep_special, "Special tokens appear in the text (default: left out)");
+  add_output_flags(back, s.console, true);
 }
 
 void add_analyze(CLI::App& app, Settings& s) {
@@ -144,6 +166,8 @@ int dispatch(const CLI::App& app, const Settings& s) {
   const std::string name = app.get_subcommands().front()->get_name();
   if (name == "info") return run_info(s.info, console);
   if (name == "run") return s.fields ? list_fields(console) : run_run(s.run, console);
+  if (name == "tokenize") return run_tokenize(s.tokenize, console);
+  if (name == "detokenize") return run_detokenize(s.detokenize, console);
   if (name == "analyze") return run_analyze(s.analyze, console);
   if (name == "verify") return run_verify(s.verify, console);
   if (name == "repair") return run_repair(s.repair, console);
@@ -198,6 +222,7 @@ int cli_main(int argc, char** argv) {
   app.require_subcommand(1);
   add_info(app, s);
   add_run(app, s);
+  add_tokenize(app, s);
   add_analyze(app, s);
   add_verify(app, s);
   add_others(app, s);
@@ -230,7 +255,7 @@ int cli_main(int argc, char** argv) {
     const auto named = [&](const CLI::App* command) { return command->get_name() == argv[1]; };
     if (argv[1][0] != '-' && app.get_subcommands(named).empty())
       return fail(s.console, Error({.item = argv[1], .found = "no such command",
-                                    .expected = "info, run, analyze, verify, repair, selftest or devices"}, Error::Kind::usage));
+                                    .expected = "info, run, tokenize, detokenize, analyze, verify, repair, selftest or devices"}, Error::Kind::usage));
     return parse_failed(app, e, s.console);
   }
   return guarded(app, s);

@@ -31,6 +31,21 @@ struct RunCommandSettings {
 // Runs the prompts and writes the trace. Exit 130 when cancelled (the trace is then readable and marked).
 int run_run(const RunCommandSettings&, const Console&);
 
+struct TokenizeSettings {
+  std::string folder;
+  std::optional<std::string> text, text_file;
+  bool no_special = false;
+};
+// Token ids, the vocabulary's strings and places in the text; needs only the folder's tokenizer files.
+int run_tokenize(const TokenizeSettings&, const Console&);
+
+struct DetokenizeSettings {
+  std::string folder;
+  std::optional<std::string> ids, ids_file;
+  bool keep_special = false;
+};
+int run_detokenize(const DetokenizeSettings&, const Console&);
+
 struct AnalyzeSettings {
   std::string trace;
   int run = -1;  // -1: all

@@ -104,6 +104,22 @@ const char* const kInfoFooter =
     "  slotscope-cli info MODEL --tensor model.embeddings.weight --bins 20\n"
     "  slotscope-cli info MODEL --json | python3 -c 'import json, sys; print(json.load(sys.stdin)[\"parameters\"])'\n";
 
+const char* const kTokenizeFooter =
+    "from and to: characters of the text (Unicode code points), half-open. A token that holds a part of a character has that\n"
+    "character's place; the table shows its bytes in hex. tokenizer.json is read first, then tokenizer.model, then\n"
+    "vocab.json with merges.txt; a tokenizer that cannot be followed exactly is refused.\n"
+    "\n"
+    "Examples:\n"
+    "  slotscope-cli tokenize MODEL --text 'Hello world'\n"
+    "  slotscope-cli tokenize MODEL --text-file essay.txt --no-special --json > ids.json\n";
+
+const char* const kDetokenizeFooter =
+    "Ids without a token stand for nothing (shown as <unused 300>). Text that is not valid UTF-8, such as a cut character, is\n"
+    "shown in hex; with --json its exact bytes are in decoded_bytes_hex.\n"
+    "\n"
+    "Example:\n"
+    "  slotscope-cli detokenize MODEL --ids 256,72,105\n";
+
 const char* const kAnalyzeFooter =
     "Needs no model. Per head: slots used, effective sequence length (ESL) with its exponential fit, slot classes\n"
     "(retrieval only, shared, other only, empty), retrieval score, entropy of the mean route in nats, Gini of ESL, margin\n"

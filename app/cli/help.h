@@ -12,6 +12,8 @@ std::shared_ptr<CLI::FormatterBase> help_formatter();
 extern const char* const kMainFooter;
 extern const char* const kRunFooter;
 extern const char* const kInfoFooter;
+extern const char* const kTokenizeFooter;
+extern const char* const kDetokenizeFooter;
 extern const char* const kAnalyzeFooter;
 extern const char* const kVerifyFooter;
 extern const char* const kRepairFooter;

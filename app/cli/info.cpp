@@ -3,6 +3,7 @@
 #include <map>
 
 #include "app/cli/commands.h"
+#include "core/formats/tokenizer_files.h"
 
 namespace slotscope::cli {
 namespace {
@@ -40,10 +41,13 @@ Findings look(const InfoSettings& s) {
   }
   try {
     const auto tokenizer = formats::Tokenizer::load(f.checkpoint->folder());
-    if (tokenizer)
+    if (tokenizer) {
       f.tokenizer = tokenizer->kind();
-    else
-      f.why_no_tokenizer = "no tokenizer.json: this folder runs from token ids";
+      add_new(f.notes, tokenizer->notes());
+      if (const auto note = formats::find_tokenizer(f.checkpoint->folder()).note(); !note.empty()) add_new(f.notes, {note});
+    } else {
+      f.why_no_tokenizer = "no tokenizer file: this folder runs from token ids";
+    }
   } catch (const Error& e) {
     f.why_no_tokenizer = e.what();
     f.warnings.push_back(std::string("the tokenizer cannot be used, only token ids: ") + e.what());

@@ -93,7 +93,7 @@ std::vector<int64_t> parse_positions(const std::string& text, const char* option
 
 const formats::Tokenizer& need_tokenizer(const formats::Tokenizer* tokenizer, const char* option) {
   if (!tokenizer)
-    throw Error({.item = option, .found = "the folder has no tokenizer.json",
+    throw Error({.item = option, .found = "the folder has no tokenizer",
                  .expected = "a tokenizer to turn text into token ids",
                  .advice = "Give token ids instead: --ids 1,2,3 or --ids-file F.json"});
   return *tokenizer;

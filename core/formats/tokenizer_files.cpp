@@ -2,12 +2,9 @@
 
 #include <algorithm>
 
-#include "core/error.h"
-#include "core/formats/json.h"
 #include "core/formats/sentencepiece_tokenizer.h"
 #include "core/formats/tokenizer_config.h"
-#include "core/formats/tokenizer_json.h"
-#include "core/formats/utf8.h"
+#include "core/formats/vocab_merges.h"
 
 namespace slotscope::formats {
 
@@ -59,7 +56,7 @@ std::shared_ptr<const Tokenizer> load_other_tokenizer(const fs::path& folder) {
   const TokenizerFiles files = find_tokenizer(folder);
   if (files.used.empty()) return nullptr;
   if (files.used.extension() == ".model") return load_sentencepiece(folder, files.used);
-  refuse_tokenizer(files.used.string(), "", "a tokenizer in this form is not read yet", "tokenizer.json");
+  return load_vocab_merges(folder);
 }
 
 }  // namespace slotscope::formats
