@@ -39,6 +39,8 @@ std::unique_ptr<TorchFile> TorchFile::open(std::shared_ptr<const MappedFile> fil
 }
 
 int TorchFile::find_storage(std::string_view key, const TorchType& type, uint64_t count) {
+  if (key.size() > kMaxStorageKeyBytes)
+    refuse("storage '" + printable(key) + "'", "a key of " + thousands(key.size()) + " bytes", "a number");
   const int number = locate(key, type, count);
   const uint64_t have = storages_[size_t(number)].bytes;
   uint64_t need = 0;

@@ -25,6 +25,9 @@ struct TorchType {
 // `name` as in a pickle: "torch.FloatStorage", "torch.cuda.HalfStorage", "torch.float8_e4m3fn".
 TorchType torch_type(std::string_view name);
 
+// Keys are short numbers; many references may share one text, so long ones are refused before they are copied.
+inline constexpr size_t kMaxStorageKeyBytes = 256;
+
 struct TorchStorage {
   std::string key;
   uint64_t offset = 0;  // of its (packed) bytes in the file

@@ -81,7 +81,8 @@ class TorchLegacy : public TorchFile {
       if (tree_[id].kind != PickleKind::persistent) continue;
       const auto& fields = tree_[tree_[id].args].items;
       if (fields.size() < 5 || !tree_.is(fields[2], PickleKind::text) ||
-          !tree_.is(fields[4], PickleKind::integer) || tree_[fields[4]].integer < 0)
+          !tree_.is(fields[4], PickleKind::integer) || tree_[fields[4]].integer < 0 ||
+          tree_[fields[2]].text.size() > kMaxStorageKeyBytes)
         continue;  // said when it is used
       const TorchType type = torch_type(tree_.global(fields[1]));
       if (type.size)

@@ -136,6 +136,8 @@ struct Reader {
     // Lazy conjugation or negation: a flag, the stored values are not those of the tensor.
     const size_t at = v3 ? 7 : 6;
     if (at >= args.size() || callee == "torch._utils._rebuild_tensor") return;
+    if (tree.is(args[at], PickleKind::dict) && tree[args[at]].items.size() > 64)
+      refuse("metadata of " + thousands(tree[args[at]].items.size() / 2) + " entries", "those of torch.save");
     for (const char* bit : {"conj", "neg"}) {
       const PickleId flag = tree.get(args[at], bit);
       if (tree.is(flag, PickleKind::boolean) && tree[flag].integer)
@@ -164,7 +166,8 @@ struct Reader {
       refuse("shape " + shape_text(info.shape) + " is too large", "a size below 2^63");
   }
   void sparse(const std::vector<PickleId>& args) {
-    if (args.size() != 2 || !tree.is(args[1], PickleKind::tuple)) return listed("sparse", args, SIZE_MAX);
+    if (args.size() != 2 || !tree.is(args[1], PickleKind::tuple) || tree[args[1]].items.size() > 8)
+      return listed("sparse", args, SIZE_MAX);
     const auto& data =
         tree[args[1]].items;  // COO: indices, values, size; compressed: two indices, values, size
     size_t at = 0;
@@ -192,8 +195,7 @@ struct Reader {
       }
       if (callee == "torch._utils._rebuild_qtensor") return quantised(args);
       if (callee.starts_with("torch._utils._rebuild_sparse")) return sparse(args);
-      if (callee == "torch._utils._rebuild_meta_tensor_no_storage")
-        return listed("meta tensor", args, 1);
+      if (callee == "torch._utils._rebuild_meta_tensor_no_storage") return listed("meta tensor", args, 1);
       if (callee == "torch._utils._rebuild_wrapper_subclass") return listed("tensor subclass", args, 2);
       if (callee == "torch._utils._rebuild_nested_tensor") return listed("nested tensor", args, SIZE_MAX);
       return listed("device tensor", args, SIZE_MAX);

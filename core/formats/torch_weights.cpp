@@ -13,7 +13,8 @@
 namespace slotscope::formats {
 namespace {
 
-constexpr size_t kMaxCandidates = 10'000;
+constexpr size_t kMaxCandidates = 2000;
+constexpr size_t kMaxKeyBytes = 256;  // of keys on the way to a candidate; names of tensors may be longer
 constexpr size_t kMaxPathLevels = 16;
 constexpr size_t kMaxListed = 200;  // entries of one dict in the list of what was ignored
 
@@ -41,11 +42,14 @@ struct Candidate {
   uint64_t tensors = 0, bytes = 0;
 };
 
-// A child of a container with its key as text; keys that are neither text nor whole numbers have none.
+// A child of a container with its key as text; keys that are neither text nor whole numbers have none. Texts
+// are not copied: many entries of a pickle can share one long text.
 struct Child {
-  std::string key;
+  std::string_view text;
+  std::string number;
   PickleId id;
   bool named;
+  std::string_view key() const { return number.empty() ? text : std::string_view(number); }
 };
 
 class Finder {
@@ -86,11 +90,11 @@ class Finder {
   size_t child_count(PickleId id) const { return tree_[id].items.size() / (has_keys(id) ? 2 : 1); }
   Child child(PickleId id, size_t index) const {
     const auto& items = tree_[id].items;
-    if (!has_keys(id)) return {std::to_string(index), items[index], true};
+    if (!has_keys(id)) return {"", std::to_string(index), items[index], true};
     const PickleValue& key = tree_[items[2 * index]];
-    if (key.kind == PickleKind::text) return {std::string(key.text), items[2 * index + 1], true};
-    if (key.kind == PickleKind::integer) return {std::to_string(key.integer), items[2 * index + 1], true};
-    return {"", items[2 * index + 1], false};
+    if (key.kind == PickleKind::text) return {key.text, "", items[2 * index + 1], true};
+    if (key.kind == PickleKind::integer) return {"", std::to_string(key.integer), items[2 * index + 1], true};
+    return {"", "", items[2 * index + 1], false};
   }
 
   // Marks every value below which there is a tensor: bottom up, each value once, without recursion.
@@ -142,15 +146,16 @@ class Finder {
       if (look_at_names(here)) candidates_.push_back(here);
       if (here.levels.size() >= kMaxPathLevels) continue;
       for (size_t i = 0; i < child_count(here.node); ++i) {
-        Child next = child(here.node, i);
-        if (!next.named || !is_container(next.id) || !holds_[next.id]) continue;
+        const Child next = child(here.node, i);
+        if (!next.named || next.key().size() > kMaxKeyBytes || !is_container(next.id) || !holds_[next.id])
+          continue;
         Candidate below;
         below.node = next.id;
-        below.path = here.path.empty() ? next.key : here.path + "." + next.key;
+        below.path = here.path.empty() ? std::string(next.key()) : here.path + "." + std::string(next.key());
         below.levels = here.levels;
         below.levels.push_back(here.node);
         below.keys = here.keys;
-        below.keys.push_back(std::move(next.key));
+        below.keys.emplace_back(next.key());
         open.push_back(std::move(below));
         if (open.size() > 10 * kMaxCandidates) return;
       }
@@ -159,12 +164,14 @@ class Finder {
 
   // State of a training run that is never a model, by its key or its form; else "".
   const char* other_state(const Candidate& here) const {
-    const std::string key = here.keys.empty() ? "" : lower(here.keys.back());
-    if (contains(key, "optim") || key == "opt_state" || key == "opt") return "optimiser state";
     if (tree_.get(here.node, "state") != kNoPickle && tree_.get(here.node, "param_groups") != kNoPickle)
       return "optimiser state";
-    if (key == "rng" || contains(key, "rng_state") || contains(key, "random_state") ||
-        contains(key, "rng_states"))
+    return here.keys.empty() ? "" : state_by_key(here.keys.back());
+  }
+  static const char* state_by_key(std::string_view text) {
+    const std::string key = lower(text.substr(0, kMaxKeyBytes));
+    if (contains(key, "optim") || key == "opt_state" || key == "opt") return "optimiser state";
+    if (key == "rng" || contains(key, "rng_state") || contains(key, "random_state"))
       return "state of random number generators";
     if (contains(key, "scheduler")) return "scheduler state";
     if (key == "scaler" || contains(key, "grad_scaler") || contains(key, "loss_scal"))
@@ -178,11 +185,11 @@ class Finder {
     for (size_t i = 0; i < child_count(here.node); ++i) {
       const Child c = child(here.node, i);
       if (!c.named || !is_torch_tensor(tree_, c.id)) continue;
-      any = true;
-      parameters |= c.key.find('.') != std::string::npos || c.key == "weight" || c.key == "bias";
+      any |= !*state_by_key(c.key());  // a loose rng_state makes no candidate
+      parameters |= contains(c.key().substr(0, kMaxKeyBytes), ".") || c.key() == "weight" || c.key() == "bias";
       for (const std::string_view name : embeddings_)
-        family |= c.key.ends_with(name) &&
-                  (c.key.size() == name.size() || c.key[c.key.size() - name.size() - 1] == '.');
+        family |= c.key().ends_with(name) &&
+                  (c.key().size() == name.size() || c.key()[c.key().size() - name.size() - 1] == '.');
     }
     here.content = family ? Content::known_family : parameters ? Content::parameters : Content::tensors;
     static const std::vector<std::string> usual = {
@@ -262,7 +269,7 @@ class Finder {
   uint64_t storage_bytes(PickleId id) {
     const auto& fields = tree_[tree_[id].args].items;
     if (fields.size() < 5 || !tree_.is(fields[2], PickleKind::text) ||
-        !tree_.is(fields[4], PickleKind::integer))
+        !tree_.is(fields[4], PickleKind::integer) || tree_[fields[2]].text.size() > kMaxKeyBytes)
       return 0;
     if (!storages_seen_.insert(tree_[fields[2]].text).second) return 0;
     const uint64_t size = torch_type(tree_.global(fields[1])).size;
@@ -283,14 +290,14 @@ class Finder {
       Child c = child(chosen.node, i);
       if (!is_torch_tensor(tree_, c.id)) continue;
       if (!c.named) refuse("", "a tensor whose key is neither text nor a whole number", "named tensors", "");
-      if (const size_t at = first_invalid_utf8(c.key); at != kValidUtf8)
-        refuse("tensor '" + printable(c.key) + "'",
+      if (const size_t at = first_invalid_utf8(c.key()); at != kValidUtf8)
+        refuse("tensor '" + printable(c.key()) + "'",
                "byte " + std::to_string(at) + " of its name is no valid UTF-8", "a UTF-8 name",
                "Save the weights again with plain names.");
-      if (!names.insert(c.key).second)
-        refuse("tensor '" + printable(c.key) + "'", "appears twice", "each name once",
+      if (!names.emplace(c.key()).second)
+        refuse("tensor '" + printable(c.key()) + "'", "appears twice", "each name once",
                "The file is damaged: save the model again.");
-      out.tensors.push_back(read_torch_tensor(file_, c.id, std::move(c.key)));
+      out.tensors.push_back(read_torch_tensor(file_, c.id, std::string(c.key())));
     }
   }
 
@@ -330,13 +337,13 @@ class Finder {
     for (size_t i = 0; i < child_count(container); ++i) {
       const Child c = child(container, i);
       const bool own = container == chosen.node;
-      if (own ? is_torch_tensor(tree_, c.id) : c.named && c.key == way) continue;
+      if (own ? is_torch_tensor(tree_, c.id) : c.named && c.key() == way) continue;
       if (listed == kMaxListed) {
         ++left_out;
         continue;
       }
       ++listed;
-      out.ignored.push_back(describe(prefix + (c.named ? printable(c.key) : "(another key)"), c.id));
+      out.ignored.push_back(describe(prefix + (c.named ? printable(c.key()) : "(another key)"), c.id));
     }
     if (left_out) out.ignored.push_back({prefix + "...", std::to_string(left_out) + " more entries", 0});
   }
@@ -349,6 +356,10 @@ class Finder {
       if (std::find(c.levels.begin(), c.levels.end(), id) != c.levels.end())
         tensors += c.tensors, bytes += c.bytes;
     measure({id}, tensors, bytes);
+    if (is_torch_tensor(tree_, id)) {
+      const char* state = state_by_key(std::string_view(item).substr(item.rfind('.') + 1));
+      return {std::move(item), *state ? state : "a tensor", bytes};
+    }
     if (tensors)
       return {std::move(item), std::to_string(tensors) + (tensors == 1 ? " tensor" : " tensors"), bytes};
     return {std::move(item), kind_text(id), 0};
@@ -378,7 +389,9 @@ class Finder {
         return "settings: a list of " + std::to_string(value.items.size());
       case PickleKind::object:
         if (contains(tree_.callee(id), "multiarray")) return "a NumPy value";
-        return "settings: " + std::string(tree_.callee(id)) + " (not made)";
+        if (tree_.callee(id) == "_codecs.encode") return "bytes";
+        if (tree_.callee(id) == "builtins.set") return "settings: a set";
+        return "settings: " + std::string(tree_.callee(id));
       case PickleKind::global:
         return "the name " + std::string(value.text);
       case PickleKind::persistent:
@@ -388,6 +401,9 @@ class Finder {
   }
 
   [[noreturn]] void no_tensors() const {
+    if (holds_[tree_.root()])
+      refuse("", "tensors, but under no key that could be a name", "a dict of tensors by name",
+             "Save the weights again: torch.save(model.state_dict(), \"pytorch_model.bin\").");
     bool arrays = false;
     for (PickleId id = 0; id < tree_.size(); ++id)
       arrays |= contains(tree_.callee(id), "multiarray._reconstruct");

@@ -94,8 +94,8 @@ void strip_wrapper_names(std::vector<TensorInfo>& tensors, std::string_view mode
   }
   bool known = false;
   std::string prefix = family_prefix(tensors, model_type, known);
-  if (!known)
-    while (!tensors.empty() && all_start_with(tensors, prefix + "module.")) prefix += "module.";
+  for (int levels = 0; !known && levels < 4 && !tensors.empty(); ++levels)
+    if (all_start_with(tensors, prefix + "module.")) prefix += "module.";
   if (prefix.empty() || !all_start_with(tensors, prefix)) return;
   for (TensorInfo& tensor : tensors) tensor.name.erase(0, prefix.size());
   notes.push_back("the prefix '" + printable(prefix) + "' was removed from all tensor names");

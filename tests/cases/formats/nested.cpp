@@ -98,6 +98,10 @@ SLOTSCOPE_CASE(candidates) {
   // Loose tensors beside the model, and deeper nesting.
   CHECK_EQ(first({{"rng_state", p::floats("1", {2})}, {"module", p::dict({{"model", one}})}}), 1.0);
   CHECK_EQ(first({{"module", p::dict({{"model", one}})}}, {.weights = "module.model"}), 1.0);
+  const auto loose = open(t, p::dict({{"model", one}, {"rng_state", p::floats("1", {2})}}));
+  CHECK(!any_has(loose->notes(), "candidates"));
+  CHECK(ignored(*loose, "rng_state") && ignored(*loose, "rng_state")->why == "state of random number generators" &&
+        ignored(*loose, "rng_state")->bytes == 8);
   // Lists, single tensors, keys that are numbers.
   CHECK_EQ(names(*open(t, p::list({p::floats("0", {2}), p::floats("1", {2})}))), (std::vector<std::string>{"0", "1"}));
   CHECK_EQ(names(*open(t, p::floats("0", {2}))), (std::vector<std::string>{"tensor"}));
@@ -124,6 +128,27 @@ SLOTSCOPE_CASE(shared_parts) {
   CHECK(checkpoint->ignored().size() > 100 && checkpoint->ignored().size() < 300);
   const auto cycle = open(t, "}q\x01(" + p::text("self") + "h\x01" + p::text("w") + p::floats("0", {2}) + "u");
   CHECK_EQ(names(*cycle), (std::vector<std::string>{"w"}));
+}
+
+// Long texts that many entries share, and many parts below one long key: time and memory stay those of the file's size.
+SLOTSCOPE_CASE(long_shared_texts) {
+  const std::string text = p::text(std::string(1 << 20, 'k')) + "q\x01" "0";
+  std::string keys = text + "}(";
+  for (int i = 0; i < 20'000; ++i) keys += "h\x01N";
+  CHECK_ERROR(open(t, keys + "u"), "no tensor in it");
+  CHECK_EQ(names(*open(t, keys + p::text("w") + p::floats("0", {2}) + "u")), (std::vector<std::string>{"w"}));
+  // Every part is a dict with a tensor, all of them below the long key.
+  std::string parts = text + p::floats("0", {2}) + "q\x02" "0}(h\x01}(";
+  for (int i = 0; i < 20'000; ++i) parts += p::text(std::to_string(i)) + "}" + p::text("w") + "h\x02s";
+  CHECK_ERROR(open(t, parts + "uu"), "under no key that could be a name");
+  // One long storage key in many references.
+  std::string storages = text + "}(";
+  for (int i = 0; i < 2000; ++i)
+    storages += p::text("w" + std::to_string(i)) + p::tensor(p::tuple({p::text("storage"), p::global("torch", "FloatStorage"), "h\x01", p::none(), p::integer(2)}) + "Q", 0, {2}, {1});
+  CHECK_ERROR(open(t, storages + "u"), "a key of 1,048,576 bytes");
+  std::string wrapped;
+  for (int i = 0; i < 50'000; ++i) wrapped += "module.";
+  CHECK_EQ(open(t, p::dict({{wrapped + "w", p::floats("0", {2})}}))->tensors()[0].name.size(), wrapped.size() - 4 * 7 + 1);
 }
 
 // A prefix goes only when that makes names match.
