@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "views/answer_verdict.h"
 #include "views/caption.h"
 #include "views/format.h"
 #include "views/role_text.h"
@@ -320,14 +321,14 @@ double AllocationView::paintText(QPainter* painter, double left, double top, dou
     shown += int(cell.text.size());
   }
   flush();
-  if (info.exact && info.has_answer) {
-    paintVerdict(*painter, {x + 15, y + step / 2}, *info.exact, *info.exact ? theme.ok : theme.error);
-    if (!*info.exact) {
+  if (const AnswerVerdict verdict = answerVerdict(info); verdict.known) {
+    paintVerdict(*painter, {x + 15, y + step / 2}, verdict.good, verdict.good ? theme.ok : theme.error);
+    if (!verdict.good) {
       painter->setFont(theme.ui);
       painter->setPen(theme.error);
       painter->drawText(QRectF(x + 28, y, std::max(0.0, left + width - x - 28), step),
                         int(Qt::AlignLeft | Qt::AlignVCenter),
-                        QStringLiteral("wrong, expected “%1”").arg(QString::fromStdString(info.answer)));
+                        QStringLiteral("%1, expected “%2”").arg(verdict.word, QString::fromStdString(info.answer)));
     }
   }
   return y + step - top;

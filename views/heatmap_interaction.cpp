@@ -453,7 +453,9 @@ void HeatmapView::stepRole(int direction) {
 // First token of the span; pressed again, the next one inside of it.
 void HeatmapView::selectSpan(const char* name) {
   if (!run_) return;
-  const Span* span = run_->info().span(name);
+  // What is asked for: a marked value where there is one, else the key (the password).
+  const Span* value = std::string_view(name) == "key" ? run_->info().span("value") : nullptr;
+  const Span* span = value ? value : run_->info().span(name);
   if (!span) return;
   const qint64 now = selection_->current().token;
   const bool inside = now >= span->begin && now + 1 < span->end;

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "views/format.h"
+#include "views/answer_verdict.h"
 #include "views/heatmap_paint.h"
 
 namespace slotscope::views {
@@ -139,7 +140,7 @@ void paint_spans(QPainter& p, const HeatmapScene& s) {
   QVector<std::pair<QRectF, QColor>> bars;
   for (const bool retrieval : {false, true})  // key and answer over the others
     for (const Span& span : s.run->spans) {
-      if ((span.name == "key" || span.name == "answer") != retrieval) continue;
+      if (isStrongSpan(*s.run, span.name) != retrieval) continue;
       if (span.end <= g.first || span.begin >= g.last) continue;
       const double x0 = std::max(g.plot.left(), std::floor(g.x(double(span.begin))));
       const double x1 = std::min(g.plot.right(), std::max(std::ceil(g.x(double(span.end))), x0 + 2));

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "views/answer_verdict.h"
 #include "views/caption.h"
 #include "views/format.h"
 #include "views/surprisal.h"
@@ -73,7 +74,8 @@ QString OutputView::emptyText() const {
 double OutputView::tableTop() const {
   const double u = unit(Theme::current());
   const auto& info = run_->info();
-  const bool expected = info.has_answer && info.exact && !*info.exact;
+  const AnswerVerdict verdict = answerVerdict(info);
+  const bool expected = verdict.known && !verdict.good;
   return (kFirst + (expected ? 20 : 0)) * u;
 }
 
@@ -102,20 +104,20 @@ void OutputView::paintAll(QPainter& painter, double width, const Theme& theme, b
   answer.setPixelSize(int(std::lround(theme.base + 2)));
   write(kLeft, right, kAnswer * u, int(Qt::AlignLeft), QStringLiteral("Answer"), theme.label(), theme.text2);
   double x = kLeft + 50 * u;
-  const bool verdict = info.has_answer && info.exact;
-  const double verdict_width = verdict ? 80 * u : 0;
+  const AnswerVerdict verdict = answerVerdict(info);
+  const double verdict_width = verdict.known ? 80 * u : 0;
   QString said = QString::fromStdString(info.output_text);
   said.replace(QLatin1Char('\n'), QChar(0x21B5));
   write(x, right - verdict_width, kAnswer * u, int(Qt::AlignLeft),
         QFontMetricsF(answer).elidedText(said, Qt::ElideRight, right - verdict_width - x), answer,
         theme.text);
-  if (verdict) {
-    const QColor colour = *info.exact ? theme.ok : theme.error;
-    const QString word = *info.exact ? QStringLiteral("exact") : QStringLiteral("wrong");
+  if (verdict.known) {
+    const QColor colour = verdict.good ? theme.ok : theme.error;
+    const QString word = verdict.word;
     const double wide = QFontMetricsF(theme.semibold()).horizontalAdvance(word);
     write(right - wide - 9 * u, right, kAnswer * u, int(Qt::AlignLeft), word, theme.semibold(), colour);
-    paintVerdict(painter, {right - wide - 20 * u, kAnswer * u}, *info.exact, colour);
-    if (!*info.exact) {
+    paintVerdict(painter, {right - wide - 20 * u, kAnswer * u}, verdict.good, colour);
+    if (!verdict.good) {
       write(kLeft, right, kAnswer * u + 20 * u, int(Qt::AlignLeft), QStringLiteral("expected"), theme.label(),
             theme.text2);
       write(x + 8 * u, right, kAnswer * u + 20 * u, int(Qt::AlignLeft),
@@ -217,6 +219,7 @@ QString OutputView::csv() const {
   if (info.has_answer) facts.push_back({QStringLiteral("expected"), QString::fromStdString(info.answer)});
   if (info.exact)
     facts.push_back({QStringLiteral("exact"), *info.exact ? QStringLiteral("1") : QStringLiteral("0")});
+  if (info.score) facts.push_back({QStringLiteral("score"), csvNumber(*info.score)});
   QString text = factLines(facts) + QStringLiteral("step,position,rank,id,text,logprob,chosen\n");
   for (size_t g = 0; g < info.output_ids.size(); ++g)
     for (int64_t c = 0; c < info.candidates; ++c) {
@@ -256,9 +259,9 @@ QString OutputView::accessibleText() const {
   if (!emptyText().isEmpty()) return QStringLiteral("Output, ") + emptyText();
   const auto& info = run_->info();
   QString text = QStringLiteral("Output, answer ") + QString::fromStdString(info.output_text);
-  if (info.has_answer && info.exact)
-    text += *info.exact ? QStringLiteral(", exact")
-                        : QStringLiteral(", wrong, expected ") + QString::fromStdString(info.answer);
+  if (const AnswerVerdict verdict = answerVerdict(info); verdict.known)
+    text += QStringLiteral(", ") + verdict.word +
+            (verdict.good ? QString() : QStringLiteral(", expected ") + QString::fromStdString(info.answer));
   const int64_t at = selection_->current().token + 1 - info.prompt_tokens;
   const auto list = steps();
   if (at >= 0 && at < list.size())

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "views/answer_verdict.h"
 #include "views/caption.h"
 #include "views/format.h"
 #include "views/prompt_values.h"
@@ -279,7 +280,7 @@ void PromptView::paintLines(QPainter& painter, const PromptLayout& layout, doubl
       }
       const bool red = isRetrieval(info, cell.first);
       const QString span = tokenSpan(info, cell.first);
-      if (red || span == QLatin1String("key") || span == QLatin1String("answer"))
+      if (red || isStrongSpan(info, span.toStdString()))
         painter.fillRect(QRectF(placed.left, y + step - 2, placed.width, 2), theme.retrieval);
       else if (!span.isEmpty())
         painter.fillRect(QRectF(placed.left, y + step - 2, placed.width, 1), theme.text2);

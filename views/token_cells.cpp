@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "views/answer_verdict.h"
 #include "views/format.h"
 
 namespace slotscope::views {
@@ -128,7 +129,7 @@ QString tokenName(const trace::RunInfo& run, int64_t token) {
 
 QString tokenSpan(const trace::RunInfo& run, int64_t token) {
   const Span* best = nullptr;
-  const auto strong = [](const Span& s) { return s.name == "key" || s.name == "answer"; };
+  const auto strong = [&](const Span& s) { return isStrongSpan(run, s.name); };
   for (const auto& span : run.spans) {
     if (token < span.begin || token >= span.end) continue;
     const bool better = !best || (strong(span) && !strong(*best)) ||

@@ -72,11 +72,18 @@ int Controller::startReading(const QString& tag, const QString& name, std::share
   return reading_jobs_[tag] = jobs_.start(name, std::move(progress), true);
 }
 
+bool isPromptFile(const QString& path) {
+  const QString suffix = QFileInfo(path).suffix().toLower();
+  return QStringList{"jsonl", "ndjson", "json", "txt"}.contains(suffix) && !path.endsWith(".safetensors.index.json");
+}
+
 void Controller::openPath(const QString& path) {
   const QFileInfo info(path);
   const QString suffix = info.suffix().toLower();
   if (info.isDir() || suffix == "safetensors" || path.endsWith(".safetensors.index.json"))
     openCheckpoint(path);
+  else if (isPromptFile(path))
+    openPrompts(path);
   else
     openTrace(path);  // whatever it is: the reader says what is wrong with it
 }

@@ -18,6 +18,7 @@
 #include "core/analysis/head_data.h"
 #include "core/engine/session.h"
 #include "core/formats/checkpoint.h"
+#include "core/formats/prompt_import.h"
 #include "core/formats/tokenizer.h"
 #include "core/trace/trace.h"
 #include "views/selection.h"
@@ -49,6 +50,9 @@ struct OpenTrace {
   std::map<int, analysis::RunSummary> summaries;
   std::shared_ptr<const formats::Tokenizer> tokenizer;  // of the run's own checkpoint; null for opened files
 };
+
+// By its name: what openPath() and drops take for prompts.
+bool isPromptFile(const QString& path);
 
 class Controller : public QObject {
   Q_OBJECT
@@ -86,10 +90,13 @@ class Controller : public QObject {
   std::pair<int, int> layerLimits(int layer) const;
 
  public Q_SLOTS:
-  // A folder, .safetensors or index file opens as checkpoint, .h5 as trace. Returns at once.
+  // A folder, .safetensors or index file opens as checkpoint, .jsonl, .ndjson, .json or .txt as prompts, all else as trace.
+  // Returns at once.
   void openPath(const QString& path);
   void openCheckpoint(const QString& path, const QString& flavour = {}, bool then_run = false);
   void openTrace(const QString& path);
+  // Lists a file of prompts; promptsOpened() hands it over.
+  void openPrompts(const QString& path);
   void showTrace(std::shared_ptr<slotscope::app::OpenTrace> trace, int run = 0);
   void showRun(int run);
   void reload();
@@ -124,6 +131,7 @@ class Controller : public QObject {
   void opened(const QString& path, const QString& kind);  // for the recent list
   void estimateChanged(const QString& text, bool fits);
   void tokenCountChanged(qint64 count);
+  void promptsOpened(std::shared_ptr<const slotscope::formats::PromptFile> file);
   void devicesFound(const std::vector<slotscope::engine::DeviceInfo>& devices, const QString& why_no_cuda);
   void settledChanged();
 

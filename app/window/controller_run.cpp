@@ -62,6 +62,16 @@ void Controller::runEnded(int job, const RunSettings& settings, std::shared_ptr<
   const double seconds = known ? double(known->since.elapsed()) / 1000 : 0;
   run_job_ = 0;
   for (const auto& n : result->notes) Q_EMIT logged(QString::fromStdString(n));
+  for (const auto& w : result->warnings) Q_EMIT logged("Warning: " + QString::fromStdString(w));
+  Q_EMIT problemSolved("odd-prompts");
+  if (!result->warnings.empty() && result->trace)
+    Q_EMIT problem(warning(
+        result->warnings.size() == 1
+            ? QString("An imported prompt is odd: %1.").arg(QString::fromStdString(result->warnings[0]))
+            : QString("%1 imported prompts are odd, see the log. The first: %2.")
+                  .arg(result->warnings.size())
+                  .arg(QString::fromStdString(result->warnings[0])),
+        "odd-prompts"));
   const bool cancelled = (result->outcome && result->outcome->status == trace::Status::cancelled) ||
                          (!result->outcome && known && known->progress->cancel_requested());
   qint64 tokens = 0;
@@ -158,6 +168,10 @@ void Controller::estimate(const RunSettings& settings) {
     Q_EMIT estimateChanged({}, true);
     return;
   }
+  if (settings.mode == RunSettings::Mode::file) {
+    Q_EMIT estimateChanged(settings.rows.isEmpty() ? QString("all rows of the file") : QString(), true);
+    return;
+  }
   qint64 tokens = settings.length + 10;
   if (settings.mode == RunSettings::Mode::text)
     tokens = settings.text.toUtf8().size() + std::max<qint64>(0, settings.generate);
@@ -190,6 +204,41 @@ void Controller::countTokens(const QString& text) {
       // Shown when it is run; while typing there is just no count.
     }
     return [this, count] { Q_EMIT tokenCountChanged(count); };
+  });
+}
+
+void Controller::openPrompts(const QString& path) {
+  auto progress = std::make_shared<Progress>();
+  progress->begin_stage("listing prompts", 0);
+  const QString name = QFileInfo(path).fileName();
+  const int job = startReading("prompts", "Open " + name, progress);
+  io_.post("prompts", this, [this, path, name, job, progress]() -> views::Worker::Done {
+    std::shared_ptr<const formats::PromptFile> file;
+    std::optional<Problem> failure;
+    try {
+      file = formats::PromptFile::open(path.toStdString(), formats::PromptFormat::automatic, progress.get());
+    } catch (const std::exception& e) {
+      failure = problemFrom(e, "Opening " + path);
+    }
+    return [this, path, name, job, progress, file, failure] {
+      const bool cancelled = progress->cancel_requested();
+      jobs_.end(job,
+                cancelled ? JobState::cancelled
+                : failure ? JobState::failed
+                          : JobState::finished,
+                failure && !cancelled ? failure->summary : QString());
+      if (cancelled) return;
+      if (failure) {
+        Q_EMIT problem(*failure);
+        Q_EMIT logged("Could not open " + path);
+        return;
+      }
+      Q_EMIT logged(QString("Opened %1: %2 prompts, read as %3")
+                        .arg(path, views::count(file->rows()),
+                             QString::fromStdString(std::string(formats::prompt_format_name(file->format())))));
+      Q_EMIT opened(path, "prompts");
+      Q_EMIT promptsOpened(file);
+    };
   });
 }
 

@@ -147,7 +147,8 @@ void MainWindow::stepSameRole(int direction) {
 void MainWindow::jumpToSpan(const QString& name) {
   const auto& run = controller_->runData();
   if (!run) return;
-  const std::string wanted = name.toStdString();
+  // What is asked for: a marked value where there is one, else the key (the password).
+  const std::string wanted = name == "key" && run->info().span("value") ? "value" : name.toStdString();
   const qint64 now = selection_.current().token;
   const Span* first = nullptr;
   for (const Span& span : run->info().spans) {

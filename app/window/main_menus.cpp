@@ -138,6 +138,7 @@ void MainWindow::buildFileMenu(QMenu* menu) {
   menu->addAction("Open trace…", QKeySequence("Ctrl+Shift+O"), this, [ask] {
     ask("Open trace", QFileDialog::ExistingFile, "Traces (*.h5 *.hdf5 *.h5.part);;All files (*)");
   });
+  menu->addAction("Import prompts…", QKeySequence("Ctrl+I"), this, &MainWindow::askForPrompts);
   menu->addAction("Open bundled checkpoint and run its prompt", this, &MainWindow::openBundled);
   recent_menu_ = menu->addMenu("Open recent");
   fillRecent();

@@ -28,6 +28,7 @@
 #include "app/window/status_line.h"
 #include "app/window/style.h"
 #include "app/window/view_factory.h"
+#include "views/answer_verdict.h"
 #include "views/format.h"
 #include "views/output_view.h"
 #include "views/theme.h"
@@ -178,6 +179,13 @@ void MainWindow::buildPanels() {
   qApp->installEventFilter(this);
 }
 
+// "802 tokens, found", for the list of prompts.
+static QString promptDetail(const trace::RunInfo& info) {
+  if (info.tokens == 0) return QStringLiteral("not run");
+  const views::AnswerVerdict verdict = views::answerVerdict(info);
+  return views::count(info.tokens) + " tokens" + (verdict.known ? ", " + verdict.word : QString());
+}
+
 void MainWindow::connectController() {
   Controller* c = controller_.get();
   connect(c, &Controller::checkpointChanged, this, &MainWindow::checkpointOpened);
@@ -230,6 +238,7 @@ void MainWindow::connectController() {
     run_panel_->device()->showPopup();
   });
 
+  connectPrompts();
   bar_->model()->entries = [this] {
     std::vector<ListEntry> rows;
     const auto& open = controller_->checkpoint();
@@ -256,10 +265,10 @@ void MainWindow::connectController() {
       for (int i = 0; i < trace->trace->run_count(); ++i) {
         const auto& info = trace->trace->run(i);
         const bool shown = current && i == controller_->currentRun();
-        rows.push_back({QString::fromStdString(info.name), views::count(info.tokens) + " tokens", "", shown,
+        rows.push_back({QString::fromStdString(info.name), promptDetail(info), "", shown,
                         false, [this, trace, i, current] {
-                          if (current)
-                            controller_->showRun(i);
+                          if (current)  // layer, head, slot and token stay
+                            selection_.request({.run = i});
                           else
                             controller_->showTrace(trace, i);
                         }});
@@ -297,6 +306,7 @@ void MainWindow::checkpointOpened() {
   if (auto* output = qobject_cast<views::OutputView*>(findView("output")))
     output->setTokenNames(controller_->tokenNames());
   controller_->estimate(run_panel_->settings());
+  tellPromptsDialog();
 }
 
 void MainWindow::refreshTitle() {
@@ -460,7 +470,7 @@ QStringList MainWindow::dropPaths(const QMimeData* data) const {
     const QFileInfo info(url.toLocalFile());
     const QString suffix = info.suffix().toLower();
     if (info.isDir() || suffix == "safetensors" || suffix == "h5" || suffix == "hdf5" || suffix == "part" ||
-        info.fileName().endsWith(".safetensors.index.json"))
+        info.fileName().endsWith(".safetensors.index.json") || isPromptFile(info.fileName()))
       paths << info.absoluteFilePath();
   }
   return paths;
@@ -477,7 +487,7 @@ void MainWindow::dropEvent(QDropEvent* event) {
     const auto urls = event->mimeData()->urls();
     if (!urls.isEmpty())
       banners_->add(
-          warning(QString("%1 is neither a checkpoint folder, a .safetensors file nor a trace (.h5).")
+          warning(QString("%1 is neither a checkpoint folder, a .safetensors file, a trace (.h5) nor a file of prompts (.jsonl, .json, .txt).")
                       .arg(urls.front().fileName()),
                   "drop"));
     return;

@@ -20,6 +20,7 @@ class Dock;
 class DockHost;
 class JobsPanel;
 class PinnedSelection;
+class PromptsDialog;
 class LogPanel;
 class QuietNote;
 class RunPanel;
@@ -40,6 +41,7 @@ class MainWindow : public QWidget {
   BannerArea* banners() { return banners_; }
   RunPanel* runPanel() { return run_panel_; }
   CheckpointPanel* checkpointPanel() { return checkpoint_panel_; }
+  PromptsDialog* promptsDialog() { return prompts_dialog_; }  // null until a file was imported
   StatusLine* status() { return status_; }
   DockHost* panels() { return panels_; }
   DockHost* viewArea() { return view_area_; }
@@ -103,6 +105,10 @@ class MainWindow : public QWidget {
   void updateEmptyHint();
   void runOrCancel();
   void askForCheckpoint();
+  void askForPrompts();
+  void connectPrompts();
+  void showPrompts(std::shared_ptr<const formats::PromptFile> file);
+  void tellPromptsDialog();
   void showReduction();
   void exportFigure();
   void copyPicture();
@@ -144,6 +150,7 @@ class MainWindow : public QWidget {
   DockHost *panels_ = nullptr, *view_area_ = nullptr;
   RunPanel* run_panel_ = nullptr;
   CheckpointPanel* checkpoint_panel_ = nullptr;
+  PromptsDialog* prompts_dialog_ = nullptr;
   JobsPanel* jobs_panel_ = nullptr;
   LogPanel* log_ = nullptr;
   QMenu *recent_menu_ = nullptr, *layouts_menu_ = nullptr, *view_list_menu_ = nullptr;

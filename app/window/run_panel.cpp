@@ -103,6 +103,9 @@ class QuietWheel : public QObject {
 QString RunSettings::jobName() const {
   if (mode == Mode::task) return QString("Run password · %1").arg(length);
   if (mode == Mode::text) return QStringLiteral("Run text");
+  if (mode == Mode::file)
+    return QString("Run %1 · %2")
+        .arg(QFileInfo(prompts).fileName(), rows.trimmed().isEmpty() ? "all rows" : "rows " + rows.trimmed());
   return QStringLiteral("Run token ids");
 }
 
@@ -133,8 +136,8 @@ RunPanel::RunPanel(QWidget* parent) : QWidget(parent) {
   segments->setSpacing(0);
   segments->setContentsMargins(0, 2, 0, 0);
   mode_ = new QButtonGroup(this);
-  const char* names[] = {"Text", "Task", "Token ids"};
-  for (int i = 0; i < 3; ++i) {
+  const char* names[] = {"Text", "Task", "Token ids", "File"};
+  for (int i = 0; i < 4; ++i) {
     auto* b = new QPushButton(names[i], this);
     b->setProperty("ui", "segment");
     b->setCheckable(true);
@@ -142,6 +145,7 @@ RunPanel::RunPanel(QWidget* parent) : QWidget(parent) {
     segments->addWidget(b, i == 2 ? 14 : 12);
   }
   mode_->button(1)->setChecked(true);
+  mode_->button(3)->hide();  // until a file was imported
   column->addLayout(segments);
   column->addWidget(buildForms());
 
@@ -236,6 +240,36 @@ QWidget* RunPanel::buildForms() {
   ids_->setPlaceholderText("256, 84, 104, 101 …");
   ids_->setTabChangesFocus(true);
   ids_column->addWidget(ids_);
+  file_box_ = new QWidget;
+  auto* file_column = new QVBoxLayout(file_box_);
+  file_column->setContentsMargins(0, 0, 0, 0);
+  file_column->setSpacing(4);
+  file_name_ = new QLabel;
+  file_name_->setTextFormat(Qt::PlainText);
+  file_name_->setWordWrap(true);
+  file_name_->setProperty("ui", "text2");
+  auto* file_buttons = new QHBoxLayout;
+  file_buttons->setSpacing(6);
+  auto* choose = new QPushButton("Choose rows…");
+  auto* other = new QPushButton("Other file…");
+  file_buttons->addWidget(choose, 1);
+  file_buttons->addWidget(other, 1);
+  rows_ = new QLineEdit;
+  rows_->setAccessibleName("Rows");
+  rows_->setPlaceholderText("all");
+  rows_->setToolTip("Rows from 0: ranges without their end and single rows, such as 0:10,15 (--rows)");
+  file_column->addWidget(file_name_);
+  file_column->addWidget(row("Rows", rows_));
+  file_column->addLayout(file_buttons);
+  connect(choose, &QPushButton::clicked, this, &RunPanel::chooseRowsRequested);
+  connect(other, &QPushButton::clicked, this, &RunPanel::importRequested);
+  connect(rows_, &QLineEdit::textChanged, this, [this](const QString& text) {
+    Q_EMIT rowsChanged(text);
+    Q_EMIT settingsChanged();
+  });
+  file_generate_ = spin(-1, 100'000, -1, " tokens", "Generate");
+  file_generate_->setSpecialValueText("as the task");
+  file_generate_->setToolTip("Tokens to generate after each prompt: what its benchmark takes, or the answer's and one more (--generate)");
   generate_ = spin(0, 100'000, 16, " tokens", "Generate");
   generate_->setToolTip("Tokens to generate after the prompt, greedy (--generate)");
 
@@ -254,12 +288,14 @@ QWidget* RunPanel::buildForms() {
 
   column->addWidget(text_box_);
   column->addWidget(ids_box_);
+  column->addWidget(file_box_);
   task_row_ = row("Task", task_);
   length_row_ = row("Length", length_);
   depth_row_ = row("Depth", depth_and_seed);
   haystack_row_ = row("Haystack", haystack_);
   generate_row_ = row("Generate", generate_);
-  for (QWidget* w : {task_row_, length_row_, depth_row_, haystack_row_, generate_row_}) column->addWidget(w);
+  file_generate_row_ = row("Generate", file_generate_);
+  for (QWidget* w : {task_row_, length_row_, depth_row_, haystack_row_, generate_row_, file_generate_row_}) column->addWidget(w);
   column->addWidget(row("Device", device_));
   column->addWidget(row("Capture", capture_));
   column->addWidget(fields_);
@@ -268,7 +304,7 @@ QWidget* RunPanel::buildForms() {
   for (QWidget* w :
        {static_cast<QWidget*>(task_), static_cast<QWidget*>(length_), static_cast<QWidget*>(depth_),
         static_cast<QWidget*>(seed_), static_cast<QWidget*>(haystack_), static_cast<QWidget*>(generate_),
-        static_cast<QWidget*>(device_), static_cast<QWidget*>(capture_)}) {
+        static_cast<QWidget*>(file_generate_), static_cast<QWidget*>(device_), static_cast<QWidget*>(capture_)}) {
     w->installEventFilter(quiet);
     w->setFocusPolicy(Qt::StrongFocus);
   }
@@ -276,7 +312,7 @@ QWidget* RunPanel::buildForms() {
     w->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
     w->setMinimumContentsLength(6);
   }
-  for (QSpinBox* w : {length_, depth_, seed_, generate_})
+  for (QSpinBox* w : {length_, depth_, seed_, generate_, file_generate_})
     connect(w, &QSpinBox::valueChanged, this, &RunPanel::settingsChanged);
   connect(device_, &QComboBox::currentIndexChanged, this, [this] {
     if (model_.info) size_->setText(sizeLine(*model_.info, settings().dtype));
@@ -305,6 +341,8 @@ void RunPanel::restyle() {
   estimate_->setFont(t.label());
   shortcut_->setFont(t.label());
   count_->setFont(t.label());
+  file_name_->setFont(t.label());
+  rows_->setFont(t.fixed);
   flavour_->setFont(t.label());
   text_->setFont(t.fixed);
   ids_->setFont(t.fixed);
@@ -320,6 +358,7 @@ void RunPanel::restyle() {
   for (QWidget* w :
        {static_cast<QWidget*>(task_), static_cast<QWidget*>(length_), static_cast<QWidget*>(depth_),
         static_cast<QWidget*>(seed_), static_cast<QWidget*>(haystack_), static_cast<QWidget*>(generate_),
+        static_cast<QWidget*>(file_generate_), static_cast<QWidget*>(rows_),
         static_cast<QWidget*>(device_), static_cast<QWidget*>(capture_), static_cast<QWidget*>(fields_)})
     w->setFixedHeight(height);
   setModel(model_);
@@ -413,7 +452,32 @@ void RunPanel::showMode() {
   text_box_->setVisible(mode == 0);
   ids_box_->setVisible(mode == 2);
   for (QWidget* w : {task_row_, length_row_, depth_row_, haystack_row_}) w->setVisible(mode == 1);
-  generate_row_->setVisible(mode != 1);
+  generate_row_->setVisible(mode == 0 || mode == 2);
+  file_box_->setVisible(mode == 3);
+  file_generate_row_->setVisible(mode == 3);
+}
+
+void RunPanel::setPrompts(std::shared_ptr<const formats::PromptFile> file) {
+  prompts_ = file ? QString::fromStdString(file->path().string()) : QString();
+  mode_->button(3)->setVisible(file != nullptr);
+  mode_->button(2)->setText(file ? "Ids" : "Token ids");  // four have to fit
+  if (!file) {
+    if (mode_->checkedId() == 3) mode_->button(1)->setChecked(true);
+    return;
+  }
+  file_name_->setText(QString("%1\n%2 row%3, read as %4")
+                          .arg(QFileInfo(prompts_).fileName(), views::count(file->rows()), file->rows() == 1 ? "" : "s",
+                               QString::fromStdString(std::string(formats::prompt_format_name(file->format())))));
+  file_name_->setToolTip(prompts_);
+  mode_->button(3)->setChecked(true);
+  showMode();
+  Q_EMIT settingsChanged();
+}
+
+void RunPanel::setRows(const QString& rows) {
+  if (rows == rows_->text()) return;
+  const QSignalBlocker block(rows_);
+  rows_->setText(rows);
 }
 
 void RunPanel::chooseHaystack(int index) {
@@ -444,7 +508,11 @@ RunSettings RunPanel::settings() const {
   s.depth = depth_->value() < 0 ? -1 : depth_->value() / 100.0;
   s.seed = quint64(seed_->value());
   s.haystack = haystack_->currentData().toString();
-  s.generate = s.mode == RunSettings::Mode::task ? -1 : generate_->value();
+  s.generate = s.mode == RunSettings::Mode::task   ? -1
+               : s.mode == RunSettings::Mode::file ? file_generate_->value()
+                                                   : generate_->value();
+  s.prompts = prompts_;
+  s.rows = rows_->text();
   const QStringList device = device_->currentData().toStringList();
   if (device.size() == 2) s.device = device[0], s.dtype = device[1];
   s.capture =
@@ -470,7 +538,11 @@ void RunPanel::setSettings(const RunSettings& s) {
     }
     haystack_->setCurrentIndex(at);
     haystack_before_ = at;
-    if (s.generate >= 0) generate_->setValue(int(s.generate));
+    if (s.generate >= 0 && s.mode != RunSettings::Mode::file) generate_->setValue(int(s.generate));
+    const QSignalBlocker r(rows_), fg(file_generate_);
+    file_generate_->setValue(s.mode == RunSettings::Mode::file ? int(s.generate) : -1);
+    if (!s.prompts.isEmpty()) prompts_ = s.prompts;
+    rows_->setText(s.rows);
     for (int k = 0; k < device_->count(); ++k)
       if (device_->itemData(k).toStringList() == QStringList{s.device, s.dtype}) device_->setCurrentIndex(k);
     int preset = custom_capture;

@@ -6,6 +6,7 @@
 
 #include "app/window/run_settings.h"
 #include "core/engine/session.h"
+#include "core/formats/prompt_import.h"
 
 class QButtonGroup;
 class QComboBox;
@@ -14,6 +15,7 @@ class QGridLayout;
 class QLabel;
 class QLineEdit;
 class QPlainTextEdit;
+class QPushButton;
 class QSpinBox;
 class QStackedWidget;
 class QToolButton;
@@ -42,12 +44,19 @@ class RunPanel : public QWidget {
   RunSettings settings() const;
   void setSettings(const RunSettings& settings);
   QString estimateText() const;
+  // A file of prompts to choose rows of; the panel changes to it. Null: none.
+  void setPrompts(std::shared_ptr<const formats::PromptFile> file);
+  // The rows to run, as "0:10,15"; changes nothing else and tells nobody.
+  void setRows(const QString& rows);
   QComboBox* device() { return device_; }
   void restyle();
 
  Q_SIGNALS:
   void settingsChanged();  // anything that changes the estimate
   void textChanged(const QString& text);
+  void chooseRowsRequested();  // open the list of rows
+  void importRequested();      // another file
+  void rowsChanged(const QString& rows);
   void flavourRequested(const QString& flavour);  // "", fla, goombalab
   void problem(const QString& text);
 
@@ -63,6 +72,11 @@ class RunPanel : public QWidget {
   QToolButton* flavour_;
   QButtonGroup* mode_;
   QWidget *task_row_, *length_row_, *depth_row_, *haystack_row_, *text_box_, *ids_box_, *generate_row_;
+  QWidget *file_box_, *file_generate_row_;
+  QLabel* file_name_;
+  QLineEdit* rows_;
+  QSpinBox* file_generate_;
+  QString prompts_;
   QPlainTextEdit *text_, *ids_;
   QComboBox *task_, *haystack_, *device_, *capture_;
   QLineEdit* fields_;

@@ -7,6 +7,7 @@
 #include "app/window/engine_loader.h"
 #include "core/error.h"
 #include "core/fields.h"
+#include "core/formats/prompt_import.h"
 #include "core/trace/writer.h"
 #include "views/format.h"
 
@@ -42,6 +43,10 @@ cli::RunSettings commandLineSettings(const RunSettings& s, const OpenCheckpoint&
     case RunSettings::Mode::task:
       c.task = "passkey";
       break;
+    case RunSettings::Mode::file:
+      c.prompts = s.prompts.toStdString();
+      c.rows = s.rows.trimmed().toStdString();
+      break;
   }
   c.length = s.length;
   if (s.depth >= 0) c.depth = s.depth;
@@ -66,12 +71,16 @@ void runInto(const RunTask& task, RunResult& result) {
   progress.begin_stage("preparing the prompt", 0);
   const cli::RunSettings settings = commandLineSettings(task.settings, checkpoint);
   cli::check_settings(settings);
-  if (!checkpoint.tokenizer && task.settings.mode != RunSettings::Mode::ids)
+  const bool from_ids = task.settings.mode == RunSettings::Mode::ids ||
+                        (task.settings.mode == RunSettings::Mode::file &&
+                         formats::PromptFile::open(*settings.prompts)->format() == formats::PromptFormat::ids);
+  if (!checkpoint.tokenizer && !from_ids)
     throw Error({.file = checkpoint.path.toStdString(),
                  .item = "tokenizer",
                  .found = checkpoint.tokenizer_why.toStdString(),
                  .advice = "Give token ids instead."});
   const auto prompts = cli::make_prompts(settings, checkpoint.tokenizer.get(), checkpoint.info->vocab_rows);
+  result.warnings = cli::import_warnings(prompts);
   const auto options = cli::run_options(settings, *checkpoint.info, prompts, result.notes);
   const auto load = cli::load_options(settings);
   EngineState& state = *task.state;
@@ -176,6 +185,8 @@ std::optional<CostEstimate> estimateLoaded(const RunSettings& settings, const Op
       p.answer_ids.assign(8, 0);
       prompts.push_back(std::move(p));
     } else {
+      // Rows of a file are read and tokenized when they are run, not while they are chosen.
+      if (settings.mode == RunSettings::Mode::file) return std::nullopt;
       if (settings.mode == RunSettings::Mode::text && (settings.text.isEmpty() || !checkpoint.tokenizer))
         return std::nullopt;
       prompts = cli::make_prompts(c, checkpoint.tokenizer.get(), checkpoint.info->vocab_rows);

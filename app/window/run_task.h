@@ -25,6 +25,7 @@ struct RunResult {
   std::optional<engine::RunOutcome> outcome;
   std::shared_ptr<OpenTrace> trace;  // null when nothing readable was left
   std::vector<std::string> notes;
+  std::vector<std::string> warnings;  // odd rows of an imported file
   double seconds = 0;
 };
 
