@@ -35,6 +35,7 @@ PromptsDialog::PromptsDialog(QWidget* parent) : QDialog(parent) {
   filter_->setPlaceholderText("Filter by prompt or answer");
   filter_->setClearButtonEnabled(true);
   filter_->setAccessibleName("Filter");
+  filter_->setMinimumHeight(26);
   column->addWidget(filter_);
 
   model_ = new PromptRowsModel(this);
