@@ -228,6 +228,12 @@ SLOTSCOPE_CASE(key_and_query) {
   CHECK_EQ(key_tokens(run), (std::vector<int64_t>{2, 3}));  // roles after the query are the answer
   run.spans = {{"needle", 1, 6}, {"key", 5, 7}, {"key", 3, 6}};
   CHECK_EQ(key_tokens(run), (std::vector<int64_t>{3, 4, 5, 6}));
+  run.spans.push_back({"value", 4, 5});  // imported prompts: the value is asked for, the key is what it is asked by
+  run.spans.push_back({"value", 6, 8});
+  CHECK_EQ(key_tokens(run), (std::vector<int64_t>{4, 6, 7}));
+  run.spans.resize(3);
+  run.spans.push_back({"value", 9, 10});  // behind the query
+  CHECK_EQ(key_tokens(run), (std::vector<int64_t>{3, 4, 5, 6}));
   const std::vector<uint8_t> brushed{1};
   CHECK_EQ(key_tokens(run, &brushed), (std::vector<int64_t>{0}));
   run.prompt_tokens = 50;  // a partial trace

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/formats/prompt.h"
+#include "core/formats/prompt_import.h"
 #include "core/formats/raven_config.h"
 #include "core/formats/tokenizer.h"
 #include "tests/cases/case.h"
@@ -176,4 +177,29 @@ SLOTSCOPE_CASE(damaged_ids) {
   damage(t, path, 600, [&] {
     for (const Prompt& prompt : prompts_from_ids_file(path.string())) CHECK(!prompt.ids.empty());
   });
+}
+
+SLOTSCOPE_CASE(damaged_prompts) {
+  const auto path = t.temp() / "rows.jsonl";
+  const auto tokenizer = Tokenizer::load(t.data("golden/tokenizers/byte_level"));
+  for (const char* source : {"niah_single_1.jsonl", "niah_single_2/validation.jsonl", "kv_retrieval.jsonl",
+                             "samples_niah_single_1_2025-03-04T05-06-07.123456.jsonl"}) {
+    std::string line = read_all(t.data(std::string("data/prompts/") + source));
+    line.erase(line.find('\n') + 1);
+    write_file(path, line);
+    damage(t, path, 400, [&] {
+      const auto file = PromptFile::open(path);
+      for (int64_t i = 0; i < file->rows(); ++i) {
+        const PromptRow row = file->row(i);
+        for (const auto& mark : row.marks)
+          CHECK(mark.begin < mark.end && mark.end <= (row.has_text ? row.text.size() : row.ids.size()));
+        const Prompt prompt = make_prompt(row, tokenizer.get());
+        CHECK_EQ(prompt.roles.size(), prompt.ids.size());
+        for (const auto& span : prompt.spans)
+          CHECK(span.begin >= 0 && span.begin < span.end && span.end <= int64_t(prompt.ids.size()));
+      }
+    });
+  }
+  write_file(path, R"({"inputs":[2,8,4,7,0,0,4,0],"labels":[-100,-100,-100,-100,-100,-100,7,-100]})");
+  damage(t, path, 400, [&] { make_prompt(PromptFile::open(path)->row(0), nullptr); });
 }
