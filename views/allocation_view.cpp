@@ -306,10 +306,19 @@ double AllocationView::paintText(QPainter* painter, double left, double top, dou
     x += w;
     part.clear();
   };
+  // The verdict and what was expected keep their place behind a long answer.
+  const AnswerVerdict verdict = answerVerdict(info);
+  QString expected;
+  if (verdict.known && !verdict.good)
+    expected = QFontMetricsF(theme.ui).elidedText(
+        QStringLiteral("%1, expected “%2”").arg(verdict.word, QString::fromStdString(info.answer)),
+        Qt::ElideRight, width / 2);
+  const int kept =
+      std::max(24, int(std::ceil((40 + QFontMetricsF(theme.ui).horizontalAdvance(expected)) / std::max(1.0, advance))));
   int shown = 0;
   for (const auto& cell :
        tokenCells(info, info.prompt_tokens, std::min(info.tokens, info.prompt_tokens + columns))) {
-    if (shown + cell.text.size() > columns - 24) {
+    if (shown + cell.text.size() > columns - kept) {
       flush();
       part = QStringLiteral(" …");
       break;
@@ -321,14 +330,14 @@ double AllocationView::paintText(QPainter* painter, double left, double top, dou
     shown += int(cell.text.size());
   }
   flush();
-  if (const AnswerVerdict verdict = answerVerdict(info); verdict.known) {
+  if (verdict.known) {
     paintVerdict(*painter, {x + 15, y + step / 2}, verdict.good, verdict.good ? theme.ok : theme.error);
     if (!verdict.good) {
       painter->setFont(theme.ui);
       painter->setPen(theme.error);
       painter->drawText(QRectF(x + 28, y, std::max(0.0, left + width - x - 28), step),
                         int(Qt::AlignLeft | Qt::AlignVCenter),
-                        QStringLiteral("%1, expected “%2”").arg(verdict.word, QString::fromStdString(info.answer)));
+                        expected);
     }
   }
   return y + step - top;
@@ -438,8 +447,11 @@ void AllocationView::paintFigure(QPainter& painter, const QRectF& area, const Th
         QStringLiteral("roles from %1").arg(own_name_.isEmpty() ? QStringLiteral("task spans") : own_name_),
         QStringLiteral("threshold %1").arg(strength(run_->allocation.threshold)),
         QStringLiteral("tolerance %1").arg(share(run_->allocation.tau, 0))};
-    if (hasInfo(*run_) && run_->info().exact && !*run_->info().exact)
-      extra << QStringLiteral("the answer was wrong");
+    if (const AnswerVerdict verdict = hasInfo(*run_) ? answerVerdict(run_->info()) : AnswerVerdict{};
+        verdict.known && !verdict.good)
+      extra << (verdict.word == QStringLiteral("wrong")
+                    ? QStringLiteral("the answer was wrong")
+                    : QStringLiteral("expected answer %1 in the output").arg(verdict.word));
     rest = paintCaption(painter, area, captionText(*run_, nullptr, extra.join(QStringLiteral(", ")), options),
                         theme);
   }
