@@ -87,6 +87,8 @@ void PipelineTokenizer::check_ids(const JsonItem& root) {
   const Vocabulary& vocabulary = model_->vocabulary();
   limit_ = vocabulary.limit();
   entries_ = vocabulary.size();
+  auto next = int64_t(
+      vocabulary.size());  // the id that the public library gives to the next token beyond the vocabulary
   for (size_t i = 0; i < added_.all().size(); ++i) {
     const AddedToken& token = added_.all()[i];
     const JsonItem item = root.at("added_tokens", "a list")[i];
@@ -95,6 +97,12 @@ void PipelineTokenizer::check_ids(const JsonItem& root) {
       item.refuse("'" + printable(token.content, 40) + "' with id " + std::to_string(token.id) + " and id " +
                       std::to_string(stored) + " in the vocabulary",
                   "one id");
+    if (stored < 0 && token.id != next && notes_.size() < 4)
+      notes_.push_back("added token '" + printable(token.content, 40) + "' has the id " +
+                       std::to_string(token.id) + " of tokenizer.json; the public library counts it as " +
+                       std::to_string(next));
+    if (stored < 0) ++next;
+    next = std::max(next, int64_t(stored) + 1);
     const std::string* text = text_of(token.id);
     if (text && *text != token.content) refuse_two_texts(item, token.id, *text, token.content);
     entries_ += text == nullptr;

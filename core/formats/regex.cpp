@@ -1,5 +1,7 @@
 #include "core/formats/regex.h"
 
+#include <ctime>
+
 #include "core/error.h"
 #include "core/formats/tokenizer_json.h"
 #include "core/formats/utf8.h"
@@ -10,16 +12,37 @@
 
 namespace slotscope::formats {
 
+namespace {
+
+std::chrono::nanoseconds thread_time() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
+
+}  // namespace
+
+Deadline::Deadline(std::chrono::milliseconds from_now) : end_(thread_time() + from_now) {}
+bool Deadline::passed() const { return thread_time() > end_; }
+
 #ifdef SLOTSCOPE_TOKENIZERS
 
 namespace {
 
 constexpr int32_t kStackBytes = 64 << 20;
 
+struct Watch {
+  const Deadline* deadline;
+  unsigned calls = 0;
+};
+
 // ICU calls it every few thousand steps of the engine.
-UBool go_on(const void* deadline, int32_t) { return !static_cast<const Deadline*>(deadline)->passed(); }
-// And this whenever a search moves on by a character.
-UBool go_on_searching(const void* deadline, int64_t) { return go_on(deadline, 0); }
+UBool go_on(const void* watch, int32_t) { return !static_cast<const Watch*>(watch)->deadline->passed(); }
+// And this whenever a search moves on by a character: too often to look at the clock every time.
+UBool go_on_searching(const void* watch, int64_t) {
+  auto& w = *const_cast<Watch*>(static_cast<const Watch*>(watch));
+  return ++w.calls % 64 != 0 || !w.deadline->passed();
+}
 
 }  // namespace
 
@@ -50,6 +73,7 @@ std::shared_ptr<const Regex> Regex::compile(const std::string& pattern, const Js
 
 struct Regex::Searcher::Impl {
   const Regex& regex;
+  Watch watch;
   std::unique_ptr<icu::RegexMatcher> matcher;
   std::u16string buffer;
   icu::UnicodeString text;
@@ -63,13 +87,14 @@ struct Regex::Searcher::Impl {
   }
 };
 
-Regex::Searcher::Searcher(const Regex& regex, const Deadline& deadline) : impl_(new Impl{regex}) {
+Regex::Searcher::Searcher(const Regex& regex, const Deadline& deadline)
+    : impl_(new Impl{regex, {&deadline}}) {
   UErrorCode status = U_ZERO_ERROR;
   impl_->matcher.reset(regex.impl_->pattern->matcher(status));
   if (U_FAILURE(status)) impl_->give_up(status);
   impl_->matcher->setStackLimit(kStackBytes, status);
-  impl_->matcher->setMatchCallback(go_on, &deadline, status);
-  impl_->matcher->setFindProgressCallback(go_on_searching, &deadline, status);
+  impl_->matcher->setMatchCallback(go_on, &impl_->watch, status);
+  impl_->matcher->setFindProgressCallback(go_on_searching, &impl_->watch, status);
   if (U_FAILURE(status)) impl_->give_up(status);
 }
 Regex::Searcher::~Searcher() = default;

@@ -264,6 +264,20 @@ SLOTSCOPE_CASE(added_tokens) {
   CHECK_ERROR(make(root), "added_tokens[0].content", "the normaliser removes");
 }
 
+// Ids of added tokens are the stored ones; a note tells where the public library would count differently.
+SLOTSCOPE_CASE(ids_with_holes) {
+  json root = bpe({"a", "b"});
+  root["added_tokens"] = {added("b", 1), added("<x>", 2), added("<y>", 3)};
+  CHECK(make(root)->notes().empty());
+  root["added_tokens"][2]["id"] = 7;
+  const auto tokenizer = make(root);
+  CHECK_EQ(tokenizer->encode("<y>").ids, (Ids{7}));
+  CHECK_EQ(tokenizer->size(), 8);
+  CHECK_EQ(tokenizer->token_text(5), std::string("<unused 5>"));
+  CHECK_EQ(tokenizer->notes(),
+           (Texts{"added token '<y>' has the id 7 of tokenizer.json; the public library counts it as 3"}));
+}
+
 // Offsets lose white space at the edges of a token, but not what was put in front; tokens go around the text.
 SLOTSCOPE_CASE(post_processors) {
   json root = bpe({"Ġ", "a", "b", "Ġa", "aĠ", "<s>", "</s>", "ĠĠ", "ĠĠa"}, {"Ġ a", "a Ġ"});
