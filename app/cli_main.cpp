@@ -43,8 +43,10 @@ void add_output_flags(CLI::App* sub, Console& console, bool quiet) {
 
 void add_info(CLI::App& app, Settings& s) {
   CLI::App* sub = command(app, "info", "What a checkpoint folder holds; reads no weight", kInfoFooter);
-  sub->add_option("FOLDER", s.info.folder, "Checkpoint folder, .safetensors file or index file")->required();
+  sub->add_option("FOLDER", s.info.folder, "Checkpoint folder, weights file (.safetensors, .bin, .pt, .pth) or index file")->required();
   sub->add_flag("--tensors", s.info.tensors, "List every tensor: name, dtype, shape, bytes");
+  sub->add_option("--weights", s.info.weights, "Which weights of a torch.save file that holds several (default: the likely ones)")
+      ->option_text("NAME");
   sub->add_option("--flavour", s.info.flavour, "Read the folder as this reference code's (default: detected)")
       ->option_text("fla|goombalab");
   sub->add_flag("--ignore-index", s.info.ignore_index, "Read all *.safetensors, not what the index file lists");

@@ -11,7 +11,7 @@
 namespace slotscope::cli {
 
 struct InfoSettings {
-  std::string folder, flavour;
+  std::string folder, flavour, weights;
   bool tensors = false, ignore_index = false;
   std::string tensor;     // --tensor: its statistics and nothing else
   int bins = 32;          // of its histogram

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "app/cli/commands.h"
+#include "core/formats/checkpoint_summary.h"
 #include "core/formats/tokenizer_files.h"
 
 namespace slotscope::cli {
@@ -14,6 +15,7 @@ using formats::Checkpoint;
 // What could be found out about a folder; `model` and `tokenizer` are empty with the reason beside them.
 struct Findings {
   std::shared_ptr<const Checkpoint> checkpoint;
+  formats::CheckpointSummary summary;
   std::optional<ModelInfo> model;
   std::string why_not_runnable;
   std::string tokenizer;  // kind
@@ -28,7 +30,8 @@ void add_new(std::vector<std::string>& list, const std::vector<std::string>& mor
 
 Findings look(const InfoSettings& s) {
   Findings f;
-  f.checkpoint = Checkpoint::open(s.folder, {.ignore_index = s.ignore_index});
+  f.checkpoint = Checkpoint::open(s.folder, {.ignore_index = s.ignore_index, .weights = s.weights});
+  f.summary = formats::summarise_listing(*f.checkpoint);
   add_new(f.notes, f.checkpoint->notes());
   add_new(f.warnings, f.checkpoint->warnings());
   try {
@@ -55,26 +58,6 @@ Findings look(const InfoSettings& s) {
   return f;
 }
 
-struct DtypeSum {
-  int64_t tensors = 0, elements = 0, bytes = 0;
-};
-
-int64_t elements(const formats::TensorInfo& t) {
-  const int bits = formats::dtype_bits(t.dtype);
-  return bits > 0 ? int64_t(t.bytes * 8 / uint64_t(bits)) : 0;  // bytes are bounded by the file's size
-}
-
-std::map<std::string, DtypeSum> by_dtype(const Checkpoint& checkpoint) {
-  std::map<std::string, DtypeSum> sums;
-  for (const auto& t : checkpoint.tensors()) {
-    DtypeSum& sum = sums[t.dtype_text];
-    ++sum.tensors;
-    sum.elements += elements(t);
-    sum.bytes += int64_t(t.bytes);
-  }
-  return sums;
-}
-
 Json model_json(const ModelInfo& m) {
   Json layers = Json::array(), config = Json::array();
   for (const auto& l : m.layers)
@@ -90,15 +73,63 @@ Json model_json(const ModelInfo& m) {
           {"config", config}};
 }
 
+// Text of a file, which need not be UTF-8.
+Json text_json(std::initializer_list<std::pair<const char*, const std::string*>> texts) {
+  Json object = Json::object();
+  for (const auto& [key, text] : texts) put_text(object, key, *text);
+  return object;
+}
+
+Json tensor_json(const Checkpoint& c, const formats::TensorInfo& t) {
+  Json tensor = text_json({{"name", &t.name}, {"dtype", &t.dtype_text}});
+  tensor["shape"] = t.shape;
+  tensor["bytes"] = t.bytes;
+  tensor["file"] = c.files()[size_t(t.file)].filename().string();
+  tensor["offset"] = t.offset;
+  tensor["strides"] = t.strides.empty() ? Json(nullptr) : Json(t.strides);
+  tensor["shares_with"] = nullptr;
+  if (!t.shares_with.empty()) put_text(tensor, "shares_with", t.shares_with);
+  return tensor;
+}
+
+// What the weight files hold, beside the names and shapes.
+void add_contents(Json& document, const Findings& f) {
+  const Checkpoint& c = *f.checkpoint;
+  Json files = Json::array(), dtypes = Json::object(), shared = Json::array(), ignored = Json::array(),
+       metadata = Json::array();
+  for (const auto& file : f.summary.files) {
+    Json entry = {{"name", file.path.filename().string()}, {"format", format_name(c.format())}, {"bytes", nullptr},
+                  {"tensors", file.tensors}, {"tensor_bytes", file.tensor_bytes}};
+    if (file.bytes) entry["bytes"] = *file.bytes;
+    files.push_back(std::move(entry));
+  }
+  for (const auto& d : f.summary.dtypes)
+    dtypes[printable(d.dtype)] = {{"tensors", d.tensors}, {"elements", d.elements}, {"bytes", d.bytes}};
+  for (const auto& pair : f.summary.shared) {
+    shared.push_back(text_json({{"name", &c.tensors()[pair.tensor].name}, {"with", &c.tensors()[pair.with].name}}));
+    shared.back()["tied"] = pair.tied;
+  }
+  for (const auto& item : c.ignored()) {
+    ignored.push_back(text_json({{"item", &item.item}, {"why", &item.why}}));
+    ignored.back()["bytes"] = item.bytes > 0 ? Json(item.bytes) : Json(nullptr);
+  }
+  for (const auto& [key, value] : c.metadata()) metadata.push_back(text_json({{"key", &key}, {"value", &value}}));
+  document["files"] = files;
+  document["tensor_count"] = c.tensors().size();
+  document["bytes"] = c.total_bytes();
+  document["dtypes"] = dtypes;
+  document["shared"] = shared;
+  document["candidates"] = formats::weight_candidates(c);
+  document["ignored"] = ignored;
+  document["metadata"] = metadata;
+}
+
 Json info_json(const Findings& f, bool tensors) {
   const Checkpoint& c = *f.checkpoint;
-  Json files = Json::array(), dtypes = Json::object();
-  for (const auto& file : c.files()) files.push_back(file.filename().string());
-  for (const auto& [name, sum] : by_dtype(c))
-    dtypes[name] = {{"tensors", sum.tensors}, {"elements", sum.elements}, {"bytes", sum.bytes}};
-  Json document = {{"folder", c.folder().string()}, {"format", "safetensors"}, {"files", files},
-                   {"tensor_count", c.tensors().size()}, {"bytes", c.total_bytes()}, {"dtypes", dtypes},
-                   {"tensor_digest", formats::tensor_digest(c)}, {"has_config", c.config() != nullptr}};
+  Json document = {{"folder", c.folder().string()}, {"format", format_name(c.format())}};
+  add_contents(document, f);
+  document["tensor_digest"] = formats::tensor_digest(c);
+  document["has_config"] = c.config() != nullptr;
   document["runnable"] = f.model.has_value();
   document["why_not_runnable"] = f.model ? Json(nullptr) : Json(f.why_not_runnable);
   // The parts of the model stand at the top: info --json | .parameters
@@ -109,9 +140,7 @@ Json info_json(const Findings& f, bool tensors) {
   document["warnings"] = f.warnings;
   if (tensors) {
     Json list = Json::array();
-    for (const auto& t : c.tensors())
-      list.push_back({{"name", t.name}, {"dtype", t.dtype_text}, {"shape", t.shape}, {"bytes", t.bytes},
-                      {"file", c.files()[size_t(t.file)].filename().string()}});
+    for (const auto& t : c.tensors()) list.push_back(tensor_json(c, t));
     document["tensors"] = list;
   }
   return document;
@@ -123,16 +152,54 @@ std::string row(const std::string& name, const std::string& value) {
   return line + printable(value) + "\n";
 }
 
-std::string files_text(const Checkpoint& c) {
+// Rows with the name in front of the first; after `most` of them the rest is counted.
+std::string rows(const std::string& name, const std::vector<std::string>& values, size_t most) {
+  std::string text;
+  for (size_t i = 0; i < values.size() && i < most; ++i) text += row(i ? "" : name, values[i]);
+  if (values.size() > most) text += row("", "and " + count_text(int64_t(values.size() - most)) + " more (--json lists all)");
+  return text;
+}
+
+std::string plural(uint64_t n, const std::string& word) {
+  return count_text(int64_t(n)) + " " + word + (n == 1 ? "" : "s");
+}
+
+std::string files_text(const Findings& f) {
+  const Checkpoint& c = *f.checkpoint;
   std::string text = row("folder", c.folder().string());
-  std::string files = std::to_string(c.files().size()) + " safetensors file" + (c.files().size() == 1 ? "" : "s");
+  std::string files = plural(c.files().size(), std::string(format_name(c.format())) + " file");
   if (c.files().size() == 1) files += " (" + c.files()[0].filename().string() + ")";
   text += row("files", files + ", " + bytes_text(int64_t(c.total_bytes())));
+  std::vector<std::string> list;
+  if (c.files().size() > 1)
+    for (const auto& file : f.summary.files)
+      list.push_back(file.path.filename().string() + ": " + plural(file.tensors, "tensor") + ", " +
+                     bytes_text(int64_t(file.tensor_bytes)));
+  text += rows("", list, 20);
+  if (const auto names = formats::weight_candidates(c); names.size() > 1) {
+    std::string others;
+    for (size_t i = 1; i < names.size(); ++i) others += (i > 1 ? ", " : "") + names[i];
+    text += row("weights", (names[0].empty() ? "top level" : names[0]) + ", 1 of " + std::to_string(names.size()) +
+                               " candidates; --weights takes another: " + others);
+  }
   text += row("tensors", count_text(int64_t(c.tensors().size())));
-  for (const auto& [name, sum] : by_dtype(c))
-    text += row("", name + ": " + count_text(sum.tensors) + " tensors, " + count_text(sum.elements) + " elements, " +
-                        bytes_text(sum.bytes));
+  for (const auto& d : f.summary.dtypes)
+    text += row("", d.dtype + ": " + plural(d.tensors, "tensor") + ", " + plural(d.elements, "element") + ", " +
+                        bytes_text(int64_t(d.bytes)));
   return text;
+}
+
+std::string contents_text(const Findings& f) {
+  const Checkpoint& c = *f.checkpoint;
+  std::vector<std::string> shared, ignored, metadata;
+  for (const auto& pair : f.summary.shared)
+    shared.push_back(c.tensors()[pair.tensor].name + ": " + (pair.tied ? "same values as " : "another view of the memory of ") +
+                     c.tensors()[pair.with].name);
+  for (const auto& item : c.ignored())
+    ignored.push_back(item.item + ": " + item.why + (item.bytes > 0 ? ", " + bytes_text(int64_t(item.bytes)) : ""));
+  for (const auto& [key, value] : c.metadata())
+    metadata.push_back(key + ": " + (value.size() > 200 ? value.substr(0, 200) + "..." : value));
+  return rows("shared", shared, 10) + rows("left out", ignored, 20) + rows("metadata", metadata, 20);
 }
 
 std::string layers_text(const ModelInfo& m) {
@@ -180,7 +247,7 @@ int run_info(const InfoSettings& s, const Console& console) {
     for (const auto& text : f.warnings) console.warning(text);
     return kExitOk;
   }
-  std::string text = files_text(*f.checkpoint);
+  std::string text = files_text(f) + contents_text(f);
   if (f.model)
     text += model_text(*f.model);
   else

@@ -231,7 +231,7 @@ int run_run(const RunCommandSettings& s, const Console& console) {
 
   Progress& progress = cancel_on_signal();
   std::vector<std::string> notes, warnings;
-  const auto checkpoint = formats::Checkpoint::open(s.folder, {.ignore_index = s.ignore_index});
+  const auto checkpoint = formats::Checkpoint::open(s.folder, {.ignore_index = s.ignore_index, .weights = s.run.weights});
   const auto info = engine::inspect(*checkpoint, s.run.flavour);
   const auto tokenizer = load_tokenizer(*checkpoint, s.run, warnings);
   const auto prompts = make_prompts(s.run, tokenizer.get(), info.vocab_rows);

@@ -244,6 +244,9 @@ void add_model_options(CLI::App& app, RunSettings& s) {
   app.add_option("--flavour", s.flavour, "Which reference code the checkpoint comes from; without it, detected from "
                  "config.json and the weights' shapes (`info` says why)")
       ->group(group)->option_text("fla|goombalab");
+  app.add_option("--weights", s.weights, "Which weights of a torch.save file that holds several (`info` lists them; default: the "
+                 "likely ones)")
+      ->group(group)->option_text("NAME");
   app.add_flag("--tf32", s.tf32, "Allow TF32 in CUDA matrix products (off: exact float32)")->group(group);
 }
 

@@ -36,6 +36,7 @@ struct RunSettings {
   bool no_bos = false;
   // Model.
   std::string device = "cpu", dtype = "float32", router_dtype = "float32", flavour;
+  std::string weights;             // of a file with several candidates; empty: the likely one
   bool tf32 = false;
   // Capture.
   std::string capture = kDefaultCapture;

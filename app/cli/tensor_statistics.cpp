@@ -89,7 +89,7 @@ std::string histogram_text(const formats::Histogram& h) {
 }  // namespace
 
 int run_tensor_statistics(const InfoSettings& s, const Console& console) {
-  const auto checkpoint = Checkpoint::open(s.folder, {.ignore_index = s.ignore_index});
+  const auto checkpoint = Checkpoint::open(s.folder, {.ignore_index = s.ignore_index, .weights = s.weights});
   const TensorInfo& tensor = named_tensor(*checkpoint, s.tensor);
   formats::StatisticsOptions options;
   options.bins = s.bins;

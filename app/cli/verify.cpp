@@ -327,7 +327,7 @@ int run_verify(const VerifySettings& s, const Console& console) {
   if (list.empty())
     throw Error({.file = s.golden, .found = "no tensor to compare with", .expected = "logits, block_out.i, mixer_out.i, ..."});
 
-  const auto checkpoint = formats::Checkpoint::open(s.folder);
+  const auto checkpoint = formats::Checkpoint::open(s.folder, {.weights = s.run.weights});
   std::unique_ptr<engine::Model> model;
   trace::MemorySink sink;
   engine::RunOutcome outcome;

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "app/window/engine_loader.h"
+#include "app/window/locations.h"
 #include "app/window/run_task.h"
 #include "core/error.h"
 #include "views/format.h"
@@ -32,6 +33,7 @@ Controller::Controller(views::SelectionModel* selection, QObject* parent)
       engine_state_(std::make_shared<EngineState>()) {
   connect(selection_, &views::SelectionModel::changed, this,
           [this](const views::Selection&, int parts) { selectionChanged(parts); });
+  connect(&tensor_reader_, &TensorReader::idle, this, &Controller::settledChanged);
   for (views::Worker* worker : {&io_, &analysis_, &draw_, &engine_}) {
     connect(worker, &views::Worker::failed, this, [this](const QString& tag, const QString& text) {
       Q_EMIT problem({.summary = QString("Unexpected error in %1: %2").arg(tag, text), .details = text});
@@ -48,7 +50,8 @@ Controller::~Controller() {
 }
 
 bool Controller::settled() const {
-  return !jobs_.anyRunning() && !io_.busy() && !analysis_.busy() && !draw_.busy() && !engine_.busy();
+  return !jobs_.anyRunning() && !io_.busy() && !analysis_.busy() && !draw_.busy() && !engine_.busy() &&
+         !tensor_reader_.busy();
 }
 
 bool Controller::hasUnsavedWork() const {
@@ -74,13 +77,11 @@ int Controller::startReading(const QString& tag, const QString& name, std::share
 
 bool isPromptFile(const QString& path) {
   const QString suffix = QFileInfo(path).suffix().toLower();
-  return QStringList{"jsonl", "ndjson", "json", "txt"}.contains(suffix) && !path.endsWith(".safetensors.index.json");
+  return QStringList{"jsonl", "ndjson", "json", "txt"}.contains(suffix) && kindOfPath(path) != PathKind::checkpoint;
 }
 
 void Controller::openPath(const QString& path) {
-  const QFileInfo info(path);
-  const QString suffix = info.suffix().toLower();
-  if (info.isDir() || suffix == "safetensors" || path.endsWith(".safetensors.index.json"))
+  if (kindOfPath(path) == PathKind::checkpoint)
     openCheckpoint(path);
   else if (isPromptFile(path))
     openPrompts(path);
@@ -88,24 +89,41 @@ void Controller::openPath(const QString& path) {
     openTrace(path);  // whatever it is: the reader says what is wrong with it
 }
 
-void Controller::openCheckpoint(const QString& path, const QString& flavour, bool then_run) {
+// What can be done about a failure here and now, beside what its text says.
+static void offerWayOut(Problem& problem, const std::exception& error, std::function<void()> ignore_index) {
+  const auto* known = dynamic_cast<const Error*>(&error);
+  if (!known || known->parts().advice.find("--ignore-index") == std::string::npos) return;
+  problem.action = "Ignore the index and scan files";
+  problem.on_action = std::move(ignore_index);
+}
+
+void Controller::openCheckpoint(const QString& path, const QString& flavour, bool then_run,
+                                const formats::OpenOptions& options) {
   const int ticket = ++opening_;
   auto progress = std::make_shared<Progress>();
   progress->begin_stage("reading headers", 0);
   const int job = startReading("checkpoint", "Open " + baseName(path), progress);
-  io_.post("checkpoint", this, [this, path, flavour, then_run, ticket, job]() -> views::Worker::Done {
+  io_.post("checkpoint", this, [this, path, flavour, then_run, options, ticket, job]() -> views::Worker::Done {
     auto result = std::make_shared<OpenCheckpoint>();
     result->path = path;
     result->name = baseName(path);
     result->flavour = flavour.toStdString();
+    result->options = options;
     std::optional<Problem> failure;
     try {
-      result->checkpoint = formats::Checkpoint::open(path.toStdString());
+      result->checkpoint = formats::Checkpoint::open(path.toStdString(), options);
+      result->summary = formats::summarise_listing(*result->checkpoint);
       result->name = baseName(QString::fromStdString(result->checkpoint->folder().string()));
     } catch (const std::exception& e) {
       failure = problemFrom(e, "Opening " + path);
+      auto scanning = options;
+      scanning.ignore_index = true;
+      if (!options.ignore_index)
+        offerWayOut(*failure, e, [this, path, flavour, then_run, scanning] {
+          openCheckpoint(path, flavour, then_run, scanning);
+        });
     }
-    if (result->checkpoint) {
+    if (!failure) {
       // A file that cannot be run can still be looked at.
       try {
         result->info =
@@ -135,9 +153,17 @@ void Controller::openCheckpoint(const QString& path, const QString& flavour, boo
   });
 }
 
+void Controller::chooseWeights(const QString& candidate) {
+  if (!checkpoint_) return;
+  auto options = checkpoint_->options;
+  options.weights = candidate.toStdString();
+  openCheckpoint(checkpoint_->path, QString::fromStdString(checkpoint_->flavour), false, options);
+}
+
 void Controller::adoptCheckpoint(std::shared_ptr<const OpenCheckpoint> checkpoint, bool then_run) {
   checkpoint_ = std::move(checkpoint);
   seconds_per_token_ = 0;
+  tensor_reader_.setCheckpoint(checkpoint_);
   Q_EMIT checkpointChanged();
   Q_EMIT opened(checkpoint_->path, "checkpoint");
   Q_EMIT logged(QString("Opened %1: %2 tensors, %3")
@@ -198,6 +224,6 @@ void Controller::reload() {
   if (trace_)
     openTrace(trace_->path);
   else if (checkpoint_)
-    openCheckpoint(checkpoint_->path, QString::fromStdString(checkpoint_->flavour));
+    openCheckpoint(checkpoint_->path, QString::fromStdString(checkpoint_->flavour), false, checkpoint_->options);
 }
 }  // namespace slotscope::app

@@ -13,8 +13,10 @@
 #include <vector>
 
 #include "app/window/jobs.h"
+#include "app/window/open_checkpoint.h"
 #include "app/window/problem.h"
 #include "app/window/run_settings.h"
+#include "app/window/tensor_reader.h"
 #include "core/analysis/head_data.h"
 #include "core/engine/session.h"
 #include "core/formats/checkpoint.h"
@@ -29,17 +31,6 @@ namespace slotscope::app {
 
 struct EngineState;
 struct RunResult;
-
-// An opened checkpoint. info is null when it cannot be run; `why` says so and the file is shown all the same.
-struct OpenCheckpoint {
-  QString path, name;
-  std::shared_ptr<const formats::Checkpoint> checkpoint;
-  std::shared_ptr<const engine::ModelInfo> info;
-  QString why;
-  std::shared_ptr<const formats::Tokenizer> tokenizer;
-  QString tokenizer_why;
-  std::string flavour;  // as asked for; "" detect
-};
 
 // A trace of this session: from a file, or from a run here (then in a private folder until it is saved).
 struct OpenTrace {
@@ -62,6 +53,7 @@ class Controller : public QObject {
 
   JobModel* jobs() { return &jobs_; }
   views::Worker* drawWorker() { return &draw_; }
+  TensorReader* tensorReader() { return &tensor_reader_; }
   const std::shared_ptr<const OpenCheckpoint>& checkpoint() const { return checkpoint_; }
   const std::shared_ptr<OpenTrace>& trace() const { return trace_; }
   const std::vector<std::shared_ptr<OpenTrace>>& sessionTraces() const { return session_; }
@@ -90,10 +82,13 @@ class Controller : public QObject {
   std::pair<int, int> layerLimits(int layer) const;
 
  public Q_SLOTS:
-  // A folder, .safetensors or index file opens as checkpoint, .jsonl, .ndjson, .json or .txt as prompts, all else as trace.
-  // Returns at once.
+  // A folder, weights or index file opens as checkpoint (locations.h), .jsonl, .ndjson, .json or .txt as prompts, all else as
+  // trace. Returns at once.
   void openPath(const QString& path);
-  void openCheckpoint(const QString& path, const QString& flavour = {}, bool then_run = false);
+  void openCheckpoint(const QString& path, const QString& flavour = {}, bool then_run = false,
+                      const slotscope::formats::OpenOptions& options = {});
+  // Another set of weights of the file that is open.
+  void chooseWeights(const QString& candidate);
   void openTrace(const QString& path);
   // Lists a file of prompts; promptsOpened() hands it over.
   void openPrompts(const QString& path);
@@ -160,6 +155,7 @@ class Controller : public QObject {
 
   views::SelectionModel* selection_;
   JobModel jobs_;
+  TensorReader tensor_reader_{&jobs_};
   QTemporaryDir folder_;
   int files_ = 0, generation_ = 0, opening_ = 0;
   std::shared_ptr<const OpenCheckpoint> checkpoint_;

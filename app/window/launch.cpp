@@ -75,7 +75,7 @@ Launch parseCommandLine(int argc, char** argv) {
   CLI::App app{"Slotscope: see what the memory of a sequence model did.", "slotscope"};
   app.set_version_flag("--version", "slotscope " SLOTSCOPE_VERSION);
   app.footer(main_footer);
-  app.add_option("paths", launch.paths, "Checkpoint folders, .safetensors files or traces (.h5) to open")
+  app.add_option("paths", launch.paths, "Checkpoint folders, weights files (.safetensors, .bin, .pt, .pth) or traces (.h5) to open")
       ->type_name("FOLDER|TRACE.h5");
   app.add_option("--theme", launch.theme, "Colours of the window")
       ->check(CLI::IsMember({"light", "dark", "system"}));

@@ -28,6 +28,21 @@ QString resource(const QString& relative) {
   return {};
 }
 
+PathKind kindOfPath(const QString& path) {
+  const QFileInfo info(path);
+  if (info.isDir()) return PathKind::checkpoint;
+  const QString name = info.fileName().toLower();
+  for (const char* suffix : {".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".index.json"})
+    if (name.endsWith(QLatin1String(suffix))) return PathKind::checkpoint;
+  for (const char* suffix : {".h5", ".hdf5", ".part"})
+    if (name.endsWith(QLatin1String(suffix))) return PathKind::trace;
+  return PathKind::neither;
+}
+
+QString weightsFilter() {
+  return QStringLiteral("Weights (*.safetensors *.bin *.pt *.pth *.ckpt *.index.json);;All files (*)");
+}
+
 QString bundledCheckpoint() { return resource("checkpoints/raven-passkey"); }
 
 std::unique_ptr<QSettings> settings() {

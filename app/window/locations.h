@@ -15,6 +15,13 @@ QString resource(const QString& relative);
 // The bundled checkpoint folder, or empty.
 QString bundledCheckpoint();
 
+// What a path is opened as. Files are told by their names: a folder, .safetensors, torch.save files (.bin, .pt,
+// .pth, .ckpt) and index files are checkpoints; .h5, .hdf5 and .part are traces.
+enum class PathKind { checkpoint, trace, neither };
+PathKind kindOfPath(const QString& path);
+// Name filters of the dialog for weights files.
+QString weightsFilter();
+
 // Settings of this user; SLOTSCOPE_SETTINGS names another file. With volatileSettings() nothing is read or
 // written (pictures).
 std::unique_ptr<QSettings> settings();

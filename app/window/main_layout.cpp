@@ -42,10 +42,15 @@ void MainWindow::placePanels(bool) {
 
 void MainWindow::placeViews(bool wide) {
   // One view of each kind; more of them are closed.
+  const auto standard = [](const Dock* d) {
+    for (const ViewKind& kind : viewKinds())
+      if (d->id() == QString("view.%1.1").arg(kind.kind)) return kind.standard;
+    return false;
+  };
   for (Dock* d : QList<Dock*>(view_area_->docks()))
-    if (!d->id().endsWith(".1")) view_area_->remove(d);
+    if (!standard(d)) view_area_->remove(d);
   for (const ViewKind& kind : viewKinds())
-    if (!view_area_->find(QString("view.%1.1").arg(kind.kind))) addView(kind.kind);
+    if (kind.standard && !view_area_->find(QString("view.%1.1").arg(kind.kind))) addView(kind.kind);
   for (Dock* d : view_area_->docks())
     if (d->property("pinned").toBool()) unpinView(d);
   const auto view = [this](const char* kind) { return view_area_->find(QString("view.%1.1").arg(kind)); };

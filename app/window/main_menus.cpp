@@ -132,8 +132,7 @@ void MainWindow::buildFileMenu(QMenu* menu) {
   };
   menu->addAction("Open checkpoint folder…", QKeySequence("Ctrl+O"), this, &MainWindow::askForCheckpoint);
   menu->addAction("Open weights file…", this, [ask] {
-    ask("Open weights file", QFileDialog::ExistingFile,
-        "Weights (*.safetensors *.safetensors.index.json);;All files (*)");
+    ask("Open weights file", QFileDialog::ExistingFile, weightsFilter());
   });
   menu->addAction("Open trace…", QKeySequence("Ctrl+Shift+O"), this, [ask] {
     ask("Open trace", QFileDialog::ExistingFile, "Traces (*.h5 *.hdf5 *.h5.part);;All files (*)");

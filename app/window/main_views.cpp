@@ -17,6 +17,7 @@
 #include "views/inspector_view.h"
 #include "views/output_view.h"
 #include "views/prompt_view.h"
+#include "views/tensor_view.h"
 
 namespace slotscope::app {
 
@@ -103,6 +104,7 @@ void MainWindow::connectView(views::View* view, Dock* dock) {
             [this](int layer, int head) { pinView(addView("heatmap"), layer, head); });
   if (auto* heatmap = qobject_cast<views::HeatmapView*>(view))
     connect(heatmap, &views::HeatmapView::figureRequested, this, &MainWindow::exportFigure);
+  if (auto* tensor = qobject_cast<views::TensorView*>(view)) connectTensorView(tensor);
   dock->fill_menu = [this, view, dock](QMenu* menu) {
     if (auto* map = qobject_cast<views::HeatmapView*>(view)) {
       map->fillMenu(menu);

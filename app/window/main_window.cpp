@@ -165,6 +165,7 @@ void MainWindow::buildPanels() {
   text->setAlignment(Qt::AlignCenter);
   hint->addWidget(text);
   for (const ViewKind& kind : viewKinds()) {
+    if (!kind.standard) continue;
     auto* button = new QPushButton(QString("Open %1").arg(kind.title), empty_hint_);
     button->setToolTip(kind.tip);
     connect(button, &QPushButton::clicked, this, [this, k = QString(kind.kind)] { addView(k); });
@@ -239,6 +240,8 @@ void MainWindow::connectController() {
   });
 
   connectPrompts();
+  connectTensors();
+
   bar_->model()->entries = [this] {
     std::vector<ListEntry> rows;
     const auto& open = controller_->checkpoint();
@@ -299,7 +302,7 @@ void MainWindow::checkpointOpened() {
   // Devices are the engine's to know, and it is here now: looking at a trace alone never loads it.
   if (!devices_known_) controller_->findDevices();
   devices_known_ = true;
-  checkpoint_panel_->setCheckpoint(open->checkpoint, open->info, open->why);
+  checkpoint_panel_->setCheckpoint(open);
   bar_->setRunEnabled(open->info != nullptr, open->why);
   if (!open->info) showPanel("panel.checkpoint");
   refreshTitle();
@@ -467,11 +470,8 @@ QStringList MainWindow::dropPaths(const QMimeData* data) const {
   QStringList paths;
   for (const QUrl& url : data->urls()) {
     if (!url.isLocalFile()) continue;
-    const QFileInfo info(url.toLocalFile());
-    const QString suffix = info.suffix().toLower();
-    if (info.isDir() || suffix == "safetensors" || suffix == "h5" || suffix == "hdf5" || suffix == "part" ||
-        info.fileName().endsWith(".safetensors.index.json") || isPromptFile(info.fileName()))
-      paths << info.absoluteFilePath();
+    const QString path = QFileInfo(url.toLocalFile()).absoluteFilePath();
+    if (kindOfPath(path) != PathKind::neither || isPromptFile(path)) paths << path;
   }
   return paths;
 }
@@ -487,7 +487,8 @@ void MainWindow::dropEvent(QDropEvent* event) {
     const auto urls = event->mimeData()->urls();
     if (!urls.isEmpty())
       banners_->add(
-          warning(QString("%1 is neither a checkpoint folder, a .safetensors file, a trace (.h5) nor a file of prompts (.jsonl, .json, .txt).")
+          warning(QString("%1 is neither a checkpoint folder, a weights file (.safetensors, .bin, .pt, .pth), a trace (.h5) nor "
+                          "a file of prompts (.jsonl, .json, .txt).")
                       .arg(urls.front().fileName()),
                   "drop"));
     return;

@@ -12,6 +12,10 @@
 class QMenu;
 class QMenuBar;
 
+namespace slotscope::views {
+class TensorView;
+}
+
 namespace slotscope::app {
 
 class BannerArea;
@@ -124,6 +128,9 @@ class MainWindow : public QWidget {
   void fillPinned(views::View* view);
   void replaceView(Dock* dock, views::SelectionModel* selection);
   void checkpointOpened();
+  void connectTensors();
+  void connectTensorView(views::TensorView* view);
+  void chooseTensor(int tensor, bool open);
   void refreshTitle();
   void refreshBrush();
   void cyclePanels(int step);

@@ -61,6 +61,7 @@ QScrollBar::handle:horizontal { background: @linestrong; border-radius: 3px; min
 QScrollBar::handle:hover { background: @text3; }
 QScrollBar::add-line, QScrollBar::sub-line { width: 0; height: 0; border: none; }
 QScrollBar::add-page, QScrollBar::sub-page { background: transparent; }
+QHeaderView, QTableCornerButton::section { background: @surface; border: none; }
 QHeaderView::section { background: @surface; color: @text2; border: none; border-bottom: 1px solid @line; padding: 2px 4px; }
 QTreeView, QTableView, QListView { background: @surface; color: @text; border: none; outline: none; }
 QTreeView::item, QTableView::item { padding: 1px 2px; }

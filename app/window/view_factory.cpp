@@ -8,6 +8,7 @@
 #include "views/inspector_view.h"
 #include "views/output_view.h"
 #include "views/prompt_view.h"
+#include "views/tensor_view.h"
 
 namespace slotscope::app {
 
@@ -17,6 +18,7 @@ const QList<ViewKind>& viewKinds() {
       {"esl", "ESL", "Effective sequence length of one head, with regimes and fit"},
       {"esl-grid", "ESL grid", "Effective sequence length of all layers and heads"},
       {"allocation", "Allocation", "Which slots hold retrieval tokens, others, or both"},
+      {"tensor", "Tensor", "Values, statistics and histogram of one tensor of the checkpoint", false},
   };
   return kinds;
 }
@@ -37,6 +39,7 @@ views::View* makeView(const QString& kind, views::SelectionModel* selection, vie
   if (kind == "prompt") return new views::PromptView(selection, parent);
   if (kind == "inspector") return new views::InspectorView(selection, parent);
   if (kind == "output") return new views::OutputView(selection, parent);
+  if (kind == "tensor") return new views::TensorView(parent);
   return nullptr;
 }
 

@@ -10,6 +10,7 @@ namespace slotscope::app {
 
 struct ViewKind {
   const char *kind, *title, *tip;
+  bool standard = true;  // part of the default layout
 };
 // Kinds of the view area, in menu order.
 const QList<ViewKind>& viewKinds();
