@@ -13,6 +13,7 @@
 #include "views/heatmap_tip.h"
 #include "views/heatmap_view.h"
 #include "views/timeline_view.h"
+#include "views/token_cells.h"
 
 namespace slotscope::views {
 
@@ -324,7 +325,7 @@ void HeatmapView::showTip() {
   if (!head_ || slot < 0 || token < 0 || drag_ != Drag::None) return;
   QString title = QStringLiteral("Slot %1  ×  token %2").arg(count(slot), count(token));
   if (run_ && token < run_->info().tokens)
-    title += QStringLiteral(" “%1”").arg(tokenText(run_->info().token_bytes(token)));
+    title += QStringLiteral(" ") + tokenTitle(run_->info(), token);
   HeatmapTip::Rows rows;
   const auto add = [&](Quantity q, const QString& name, bool always) {
     const auto v = cellValue(*head_, q, slot, token, reference());

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "views/format.h"
+#include "views/token_cells.h"
 
 namespace slotscope::views {
 
@@ -269,7 +270,9 @@ QVector<TokenLabel> tokenLabels(const trace::RunInfo& run, int64_t first, int64_
     }
     const auto b = run.token_bytes(t);
     labels.push_back(
-        {t, count, special(t) ? QString::fromUtf8(b.data(), qsizetype(b.size())) : tokenText(b)});
+        {t, count, special(t)                          ? QString::fromUtf8(b.data(), qsizetype(b.size()))
+                   : b.empty() && !run.bytes.empty() ? tokenName(run, t)  // "<unused 300>"
+                                                     : tokenText(b)});
     ++t;
   }
   return labels;

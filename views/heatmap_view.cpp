@@ -16,6 +16,7 @@
 #include "views/heatmap_plot.h"
 #include "views/heatmap_tip.h"
 #include "views/timeline_view.h"
+#include "views/token_cells.h"
 
 namespace slotscope::views {
 
@@ -487,7 +488,7 @@ QString HeatmapView::cellText(int slot, qint64 token) const {
   if (slot >= 0) text = QStringLiteral("slot %1 × ").arg(count(slot));
   text += QStringLiteral("token %1").arg(count(token));
   if (run_ && token < run_->info().tokens)
-    text += QStringLiteral(" “%1”").arg(tokenText(run_->info().token_bytes(token)));
+    text += QStringLiteral(" ") + tokenTitle(run_->info(), token);
   if (slot < 0) return text;
   const QString gap = QStringLiteral("   ");
   const auto value = cellValue(*head_, quantity_, slot, token, reference());

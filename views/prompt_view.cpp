@@ -420,7 +420,7 @@ QString PromptView::tipAt(const QPointF& position) const {
   const auto& numbers = values();
   if (why_.isEmpty() || std::isfinite(numbers[size_t(token)]))
     rows.push_back({quantityName(), strength(numbers[size_t(token)], 4)});
-  return tipText(QStringLiteral("Token %1 “%2”").arg(count(token), tokenName(info, token)), rows,
+  return tipText(QStringLiteral("Token %1 %2").arg(count(token), tokenTitle(info, token)), rows,
                  why_.isEmpty() ? formula(quantity_) : why_, Theme::current());
 }
 
@@ -500,8 +500,8 @@ void PromptView::mouseMoveEvent(QMouseEvent* event) {
   selection_->setHover(-1, token);
   if (token < 0) return Q_EMIT statusText({});
   const auto& numbers = values();
-  Q_EMIT statusText(QStringLiteral("token %1 “%2”   %3 %4")
-                        .arg(count(token), tokenName(run_->info(), token), quantityName(),
+  Q_EMIT statusText(QStringLiteral("token %1 %2   %3 %4")
+                        .arg(count(token), tokenTitle(run_->info(), token), quantityName(),
                              strength(numbers[size_t(token)], 4)));
 }
 

@@ -57,6 +57,11 @@ int joinedFrom(const trace::RunInfo& run, int64_t first) {
   return 1;
 }
 
+// A token without bytes: a row that the tokenizer has no token for.
+QString unusedName(const trace::RunInfo& run, int64_t token) {
+  return size_t(token) < run.ids.size() ? QStringLiteral("<unused %1>").arg(run.ids[size_t(token)]) : QStringLiteral("∅");
+}
+
 // The cell's text: as tokenText, but spaces stay spaces.
 QString runningText(std::string_view bytes) {
   return tokenText(bytes).replace(QChar(0x2423), QLatin1Char(' '));
@@ -98,7 +103,7 @@ QVector<TokenCell> tokenCells(const trace::RunInfo& run, int64_t from, int64_t t
     if (cell.text.isEmpty())
       cell.text = run.bytes.empty()
                       ? QStringLiteral("#%1").arg(size_t(t) < run.ids.size() ? run.ids[size_t(t)] : -1)
-                      : QStringLiteral("∅");
+                      : unusedName(run, t);
     if (!cell.special && !bytes.empty()) {
       cell.newline = bytes.back() == '\n';
       cell.space_before = bytes.front() == ' ';
@@ -118,6 +123,7 @@ QString tokenName(const trace::RunInfo& run, int64_t token) {
   if (run.bytes.empty())
     return size_t(token) < run.ids.size() ? QStringLiteral("#%1").arg(run.ids[size_t(token)]) : QString();
   const auto bytes = run.token_bytes(token);
+  if (bytes.empty()) return unusedName(run, token);
   if (special(run, token)) return QString::fromUtf8(bytes.data(), qsizetype(bytes.size()));
   const auto [first, count] = joinedTokens(run, token);
   if (count > 1) {
@@ -125,6 +131,12 @@ QString tokenName(const trace::RunInfo& run, int64_t token) {
     return tokenText({begin.data(), size_t(last.data() + last.size() - begin.data())});
   }
   return tokenText(bytes);
+}
+
+QString tokenTitle(const trace::RunInfo& run, int64_t token) {
+  const QString quotes = QStringLiteral("“%1”"), name = tokenName(run, token);
+  if (token < 0 || token >= run.tokens || joinedTokens(run, token).second == 1) return quotes.arg(name);
+  return quotes.arg(tokenText(run.token_bytes(token))) + QStringLiteral(" of ") + quotes.arg(name);
 }
 
 QString tokenSpan(const trace::RunInfo& run, int64_t token) {

@@ -30,6 +30,8 @@ std::pair<int64_t, int> joinedTokens(const trace::RunInfo& run, int64_t token);
 // Short name of a token for lists: its text in display form with visible spaces; the whole character for a
 // part of one.
 QString tokenName(const trace::RunInfo& run, int64_t token);
+// The same for titles: of a part of a character its bytes and the character, “F0 9F…” of “😀”. With quotes.
+QString tokenTitle(const trace::RunInfo& run, int64_t token);
 // Name of the innermost span that holds the token, or "": key, answer, needle, query ... Key and answer win.
 QString tokenSpan(const trace::RunInfo& run, int64_t token);
 bool isRetrieval(const trace::RunInfo& run, int64_t token);

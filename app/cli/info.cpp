@@ -5,6 +5,7 @@
 #include "app/cli/commands.h"
 #include "core/formats/checkpoint_summary.h"
 #include "core/formats/tokenizer_files.h"
+#include "core/formats/vocabulary_rows.h"
 
 namespace slotscope::cli {
 namespace {
@@ -48,6 +49,8 @@ Findings look(const InfoSettings& s) {
       f.tokenizer = tokenizer->kind();
       add_new(f.notes, tokenizer->notes());
       if (const auto note = formats::find_tokenizer(f.checkpoint->folder()).note(); !note.empty()) add_new(f.notes, {note});
+      if (f.model)
+        if (const auto note = formats::vocabulary_note(*tokenizer, f.model->vocab_rows); !note.empty()) add_new(f.notes, {note});
     } else {
       f.why_no_tokenizer = "no tokenizer file: this folder runs from token ids";
     }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "app/cli/commands.h"
+#include "core/formats/vocabulary_rows.h"
 #include "core/formats/prompt_import.h"
 #include "core/score.h"
 #include "core/trace/writer.h"
@@ -237,6 +238,8 @@ int run_run(const RunCommandSettings& s, const Console& console) {
   const auto prompts = make_prompts(s.run, tokenizer.get(), info.vocab_rows);
   const auto options = run_options(s.run, info, prompts, notes);
   warnings.insert(warnings.end(), info.warnings.begin(), info.warnings.end());
+  if (tokenizer)
+    if (auto note = formats::vocabulary_note(*tokenizer, info.vocab_rows); !note.empty()) notes.push_back(std::move(note));
   for (auto& text : import_warnings(prompts)) warnings.push_back(std::move(text));
   for (const auto& text : warnings) console.warning(text);
   for (const auto& text : notes) console.note(text);

@@ -324,6 +324,9 @@ void add_forward_options(CLI::App& app, RunSettings& s) {
       ->check(real_number(0, 1))->group(group)->option_text("P");
   app.add_option("--candidates", s.candidates, "How many candidates per generated token go to top_ids (default 4)")
       ->check(whole_number(1, 1000))->group(group)->option_text("C");
+  app.add_flag("--unused-rows", s.unused_rows, "Also choose and list rows of the vocabulary that the tokenizer has no token for "
+               "(<unused 300>; default: left out, with a note when that mattered)")
+      ->group(group);
   app.add_option("--max-gpu-mem", s.max_gpu_mem, "Use at most this much GPU memory, GiB (default: what is free)")
       ->check(real_number(0, 1e6))->group(group)->option_text("G");
 }
@@ -507,6 +510,7 @@ engine::RunOptions run_options(const RunSettings& s, const engine::ModelInfo& in
   options.top_p = s.top_p;
   options.seed = s.seed;
   options.candidates = s.candidates;
+  options.unused_rows = s.unused_rows;
   options.max_gpu_mem = s.max_gpu_mem;
   return options;
 }

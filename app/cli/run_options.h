@@ -49,6 +49,7 @@ struct RunSettings {
   int64_t generate = -1;  // -1: what the prompt's task takes, or answer tokens + 1 with a known answer, else 0
   double temperature = 0, top_p = 1;
   int64_t candidates = 4;
+  bool unused_rows = false;
   double max_gpu_mem = 0;
 };
 

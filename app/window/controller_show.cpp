@@ -115,8 +115,9 @@ std::function<QString(int32_t)> Controller::tokenNames() const {
     tokenizer = checkpoint_->tokenizer;
   if (!tokenizer) return {};
   return [tokenizer](int32_t id) {
-    if (id < 0 || id >= tokenizer->size()) return QString();
+    if (id < 0) return QString();
     const std::string bytes = tokenizer->token_bytes(id);
+    if (bytes.empty()) return QString::fromStdString(tokenizer->token_text(id));  // "<unused 300>"
     return tokenizer->is_special(id) ? QString::fromStdString(bytes) : views::tokenText(bytes);
   };
 }

@@ -14,6 +14,7 @@
 #include "core/engine/loaded_model.h"
 #include "core/engine/sampler.h"
 #include "core/error.h"
+#include "core/formats/vocabulary_rows.h"
 
 namespace slotscope::engine {
 namespace {
@@ -48,7 +49,8 @@ trace::Attributes settings(const RunOptions& o, int64_t generate, int64_t segmen
   std::string tokens;
   for (const auto& [begin, end] : o.plan.tokens)
     tokens += (tokens.empty() ? "" : ",") + std::to_string(begin) + ":" + std::to_string(end);
-  return {{"capture", join(o.plan.fields)},
+  return {{"unused_rows", int64_t(o.unused_rows)},
+          {"capture", join(o.plan.fields)},
           {"capture_layers", join(o.plan.layers)},
           {"capture_heads", join(o.plan.heads)},
           {"capture_tokens", tokens},
@@ -120,7 +122,8 @@ class PromptRun {
 
   void generate() {
     const SingleThread threads(lm_.numerics.device.is_cpu() && model_.info_.parameters < kSmallModel);
-    const int64_t known = tokenizer_ ? tokenizer_->size() : model_.shape_.vocab;
+    const std::vector<bool> known = choosable();
+    int64_t steps = 0, listed = 0, best = 0;
     while (int64_t(result.output_ids.size()) < limit_) {
       if (progress_.cancel_requested()) throw Cancelled{};
       const SampledToken token =
@@ -131,11 +134,25 @@ class PromptRun {
         break;
       }
       emit(token);
+      ++steps, listed += token.passed_over > 0, best += token.best_passed_over;
       progress_.add(1);
       const bool eos = std::find(model_.eos_.begin(), model_.eos_.end(), token.id) != model_.eos_.end();
       if (eos || int64_t(result.output_ids.size()) == limit_) break;
       next_logits_ = row_of(feed({token.id}, true));
     }
+    if (listed > 0)
+      notes.push_back(label_ + "rows without a token would have been among the candidates in " + std::to_string(listed) + " of " +
+                      std::to_string(steps) + " generated tokens, the best in " + std::to_string(best) +
+                      ": left out (--unused-rows lets them be chosen)");
+  }
+
+  // Rows that may be generated: those with a token, and what the model itself ends with. Empty: all.
+  std::vector<bool> choosable() const {
+    if (!tokenizer_ || options_.unused_rows) return {};
+    std::vector<bool> known = formats::rows_with_token(*tokenizer_, model_.shape_.vocab);
+    for (const auto id : model_.eos_)
+      if (id >= 0 && size_t(id) < known.size()) known[size_t(id)] = true;
+    return known;
   }
 
   // Spans, exactness, states after the last token, counters. `complete`: not cancelled.

@@ -6,16 +6,17 @@
 
 namespace slotscope::engine {
 
-SampledToken sample(const std::vector<double>& logits, int64_t known, const SamplerOptions& options,
+SampledToken sample(const std::vector<double>& logits, const std::vector<bool>& known, const SamplerOptions& options,
                     std::mt19937_64& random) {
   SampledToken token;
-  const int64_t count = std::min<int64_t>(known, int64_t(logits.size()));
+  std::vector<int32_t> order, hidden;
+  for (size_t i = 0; i < logits.size(); ++i)
+    (known.empty() || (i < known.size() && known[i]) ? order : hidden).push_back(int32_t(i));
+  const auto count = int64_t(order.size());
   if (count < 1 || !std::all_of(logits.begin(), logits.end(), [](double x) { return std::isfinite(x); })) {
     token.finite = false;
     return token;
   }
-  std::vector<int32_t> order(static_cast<size_t>(count));
-  std::iota(order.begin(), order.end(), 0);
   const auto before = [&](int32_t a, int32_t b) {
     return logits[size_t(a)] != logits[size_t(b)] ? logits[size_t(a)] > logits[size_t(b)] : a < b;
   };
@@ -32,6 +33,11 @@ SampledToken sample(const std::vector<double>& logits, int64_t known, const Samp
   for (int64_t i = 0; i < std::min(listed, options.candidates); ++i) {
     token.top_ids.push_back(order[size_t(i)]);
     token.top_logprob.push_back(logits[size_t(order[size_t(i)])] - top - std::log(sum));
+  }
+  const int32_t last_listed = order[size_t(std::min(listed, std::max<int64_t>(options.candidates, 1)) - 1)];
+  for (const int32_t id : hidden) {
+    token.passed_over += before(id, last_listed);
+    token.best_passed_over = token.best_passed_over || before(id, order.front());
   }
   token.id = order.front();
   if (!sampled) return token;

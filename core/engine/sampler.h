@@ -17,9 +17,12 @@ struct SampledToken {
   bool finite = true;               // false: the logits hold NaN or infinity and id is -1
   std::vector<int32_t> top_ids;     // [C], highest log probability first, ties to the lower id
   std::vector<double> top_logprob;  // [C], natural log, of the softmax over all rows at temperature 1
+  int64_t passed_over = 0;          // rows left out although they would be among the candidates
+  bool best_passed_over = false;    // one of them has the highest logit of all
 };
-// logits: one row [V]. Ids >= `known` (rows the tokenizer does not know) are never chosen nor listed.
-SampledToken sample(const std::vector<double>& logits, int64_t known, const SamplerOptions&,
+// logits: one row [V]. `known`: per row whether it may be chosen and listed; empty: all may. Of rows that may not
+// only the probabilities know (log probabilities are of all rows).
+SampledToken sample(const std::vector<double>& logits, const std::vector<bool>& known, const SamplerOptions&,
                     std::mt19937_64& random);
 
 }  // namespace slotscope::engine

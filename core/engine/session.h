@@ -86,6 +86,7 @@ struct RunOptions {
   double top_p = 1;
   uint64_t seed = 0;        // of sampling
   int64_t candidates = 4;   // C of output/top_ids
+  bool unused_rows = false; // rows without a token may be chosen and listed too (only matters with a tokenizer)
   double max_gpu_mem = 0;   // GiB; 0: what is free
 };
 

@@ -142,6 +142,15 @@ class TestPrompt : public QObject {
     QCOMPARE(joinedTokens(run, 6), (std::pair<int64_t, int>{4, 4}));
     QCOMPARE(joinedTokens(run, 8), (std::pair<int64_t, int>{8, 1}));
     QCOMPARE(tokenName(run, 5), QString::fromUtf8("\xF0\x9F\x98\x80"));
+    QCOMPARE(tokenTitle(run, 5), QString::fromUtf8("“…9F” of “\xF0\x9F\x98\x80”"));
+    QCOMPARE(tokenTitle(run, 4), QString::fromUtf8("“F0…” of “\xF0\x9F\x98\x80”"));
+    QCOMPARE(tokenTitle(run, 0), QString::fromUtf8("“a”"));
+    QCOMPARE(tokenTitle(run, 8), QString::fromUtf8("“C3…”"));
+    // A row that the tokenizer has no token for has no bytes (bad-inputs B29).
+    auto padded = runOf({"a", "", "b"});
+    padded.ids = {97, 32010, 98};
+    QCOMPARE(tokenName(padded, 1), QStringLiteral("<unused 32010>"));
+    QCOMPARE(tokenCells(padded, 0, 3)[1].text, QStringLiteral("<unused 32010>"));
     // Asking from the middle starts at the character's first token.
     QCOMPARE(tokenCells(run, 6, 8)[0].first, int64_t(4));
     QCOMPARE(tokenName(run, 0), QStringLiteral("a"));
