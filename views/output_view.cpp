@@ -55,10 +55,13 @@ QVector<OutputView::Step> OutputView::steps() const {
       const auto at = g * size_t(info.candidates) + size_t(c);
       if (at >= info.top_ids.size() || at >= info.top_logprob.size()) break;
       const double p = std::exp(info.top_logprob[at]);
-      if (info.top_ids[at] == info.output_ids[g])
+      if (info.top_ids[at] == info.output_ids[g]) {
         step.p = p;
-      else
+        // The last token is never fed, so its text stands with the candidates only.
+        if (step.chosen.startsWith(QLatin1Char('#'))) step.chosen = candidateName(at);
+      } else {
         step.others.push_back({candidateName(at), p});
+      }
     }
     steps.push_back(std::move(step));
   }

@@ -393,16 +393,20 @@ QString PromptView::csv() const {
   Facts facts = runFacts(*run_, head_.get());
   facts.push_back({QStringLiteral("figure"), figureKind()});
   facts.push_back({QStringLiteral("value"), quantityName()});
-  QString text = factLines(facts) + QStringLiteral("token,id,text,role,span,value\n");
+  QString text = factLines(facts) + QStringLiteral("token,id,text,role,span,value,bytes_hex\n");
   const auto& numbers = values();
-  for (int64_t t = 0; t < info.tokens; ++t)
-    text += QStringLiteral("%1,%2,%3,%4,%5,%6\n")
+  // Text is for reading (a part of a character shows all of it); the bytes are exact.
+  for (int64_t t = 0; t < info.tokens; ++t) {
+    const auto bytes = info.token_bytes(t);
+    text += QStringLiteral("%1,%2,%3,%4,%5,%6,%7\n")
                 .arg(QString::number(t),
                      size_t(t) < info.ids.size() ? QString::number(info.ids[size_t(t)]) : QString(),
                      csvField(tokenName(info, t)),
                      isRetrieval(info, t) ? QStringLiteral("retrieval") : QStringLiteral("other"),
                      csvField(tokenSpan(info, t)),
-                     csvNumber(size_t(t) < numbers.size() ? numbers[size_t(t)] : std::nan("")));
+                     csvNumber(size_t(t) < numbers.size() ? numbers[size_t(t)] : std::nan("")),
+                     QString::fromLatin1(QByteArray(bytes.data(), qsizetype(bytes.size())).toHex()));
+  }
   return text;
 }
 

@@ -8,6 +8,7 @@
 #include "views/format.h"
 #include "views/heatmap_paint.h"
 #include "views/timeline_view.h"
+#include "views/token_cells.h"
 
 namespace slotscope::views {
 
@@ -22,12 +23,6 @@ QRectF track_of(const QRectF& area, double k) {
 
 bool is_retrieval(const trace::RunInfo& run, qint64 t) {
   return size_t(t) < run.roles.size() && run.roles[size_t(t)] == 1;
-}
-
-QString token_name(const trace::RunInfo& run, qint64 t) {
-  const auto b = run.token_bytes(t);
-  const bool special = size_t(t) < run.special.size() && run.special[size_t(t)];
-  return special ? QString::fromUtf8(b.data(), qsizetype(b.size())) : tokenText(b);
 }
 
 }  // namespace
@@ -196,21 +191,26 @@ void TimelineView::paintText(QPainter& p, const QRectF& area, const Theme& theme
   struct Piece {
     QString text;
     double width;
-    qint64 token;
+    qint64 token;  // the first of them
+    int count;     // tokens; more than one for a character that is split over them
   };
   std::vector<Piece> before, after;
   double left_width = 0, right_width = 0;
   const auto piece = [&](qint64 t) {
-    QString text = m.elidedText(token_name(run, t), Qt::ElideRight, limit);
-    return Piece{text, QFontMetricsF(t == token ? bold : font).horizontalAdvance(text), t};
+    const auto [begin, count] = joinedTokens(run, t);
+    // Without text the ids would only be noise here.
+    QString text = run.bytes.empty() ? QString() : m.elidedText(tokenName(run, t), Qt::ElideRight, limit);
+    const bool selected = token >= begin && token < begin + count;
+    return Piece{text, QFontMetricsF(selected ? bold : font).horizontalAdvance(text), begin, count};
   };
   const Piece own = piece(token);
-  for (qint64 t = token - 1; t >= 0 && token - t <= kTextTokens / 2; --t) {
+  for (qint64 t = own.token - 1; t >= 0 && token - t <= kTextTokens / 2; t = before.back().token - 1) {
     before.push_back(piece(t));
     if (left_width + before.back().width > limit) break;
     left_width += before.back().width;
   }
-  for (qint64 t = token + 1; t < tokens() && t - token < kTextTokens / 2; ++t) {
+  for (qint64 t = own.token + own.count; t < tokens() && t - token < kTextTokens / 2;
+       t = after.back().token + after.back().count) {
     after.push_back(piece(t));
     if (right_width + after.back().width > limit) break;
     right_width += after.back().width;
@@ -220,7 +220,7 @@ void TimelineView::paintText(QPainter& p, const QRectF& area, const Theme& theme
   x = std::clamp(x, r.left(), std::max(r.left(), r.right() - (left_width + own.width + right_width)));
   const double baseline = r.bottom() + 2 + m.ascent();
   const auto draw = [&](const Piece& piece) {
-    const bool selected = piece.token == token;
+    const bool selected = piece.token == own.token;
     p.setFont(selected ? bold : font);
     p.setPen(selected ? theme.selection : is_retrieval(run, piece.token) ? theme.retrieval : theme.text2);
     p.drawText(QPointF(x, baseline), piece.text);

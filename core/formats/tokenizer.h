@@ -20,8 +20,8 @@ struct Encoding {
 
 class Tokenizer {
  public:
-  // tokenizer.json of a folder; null when the folder has no tokenizer file. Throws Error for one that cannot be honoured
-  // exactly: never a silent fallback.
+  // The first tokenizer of a folder (core/formats/tokenizer_files.h says in which order); null when it has none. Throws Error for
+  // one that cannot be honoured exactly: never a silent fallback.
   static std::shared_ptr<const Tokenizer> load(const std::filesystem::path& folder);
   virtual ~Tokenizer() = default;
 

@@ -366,11 +366,21 @@ class TestPrompt : public QObject {
     for (const auto& line : view.csv().split(QLatin1Char('\n'), Qt::SkipEmptyParts)) {
       if (line.startsWith(QLatin1Char('#')) || line.startsWith(QStringLiteral("token,"))) continue;
       QCOMPARE(line.section(QLatin1Char(','), 0, 0).toLongLong(), qlonglong(t));
-      QCOMPARE(line.section(QLatin1Char(','), -1).toDouble(), values[size_t(t)]);
+      QCOMPARE(line.section(QLatin1Char(','), -2, -2).toDouble(), values[size_t(t)]);
+      const auto bytes = run_->info().token_bytes(t);
+      QCOMPARE(QByteArray::fromHex(line.section(QLatin1Char(','), -1).toLatin1()).toStdString(), std::string(bytes));
       ++t;
     }
     QCOMPARE(t, run_->info().tokens);
     QVERIFY(view.csv().contains(QStringLiteral("\",\"")));  // the comma token is quoted
+    // Parts of a character: the text shows all of it, the bytes are each token's own (bad-inputs B32).
+    auto split = std::make_shared<RunData>(*run_);
+    split->own_info = std::make_shared<trace::RunInfo>(runOf({"a", "\xF0", "\x9F", "\x98", "\x80", "\xC3"}));
+    view.setRun(split);
+    view.setHead(nullptr);
+    const QString csv = view.csv();
+    QVERIFY2(csv.contains(QString::fromUtf8("\n2,2,\xF0\x9F\x98\x80,other,,,9f\n")), qPrintable(csv));
+    QVERIFY2(csv.endsWith(QString::fromUtf8("\n5,5,C3…,other,,,c3\n")), qPrintable(csv));
   }
 };
 
