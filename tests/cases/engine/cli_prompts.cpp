@@ -197,7 +197,7 @@ SLOTSCOPE_CASE(rows_of_token_ids_need_no_tokenizer) {
   const Child text = run_cli({"run", golden(t, "raven_fla_default"), "--prompts", (folder / "text.jsonl").string(), "--out",
                               (folder / "y.h5").string()});
   EXPECT_CODE(text, 1, "text without a tokenizer");
-  EXPECT_SAYS(text.err, "--prompts", "no tokenizer.json");
+  EXPECT_SAYS(text.err, "--prompts", "the folder has no tokenizer");
 }
 
 SLOTSCOPE_CASE(cancel_keeps_the_runs_that_ended) {
