@@ -71,10 +71,14 @@ if [ "$one" = yes ]; then
     "$work/corpus/$target" "tests/fuzz/corpus/$target" >"$log" 2>&1 || status=$?
   edges=$(grep -o 'cov: [0-9]*' "$log" | tail -n 1 | cut -c6-)
   verdict='no finding'
-  [ $status -eq 0 ] || verdict="FINDING (exit $status): see $log"
+  case $status in
+    0) ;;
+    72) verdict='stopped by hand, no finding' ;;
+    *) verdict="FINDING (exit $status): see $log" ;;
+  esac
   printf '%-12s %12s executions %6s s %6s edges   %s\n' "$target" "$(stat_of number_of_executed_units)" \
     "$(($(date +%s) - begin))" "$edges" "$verdict"
-  [ $status -eq 0 ]
+  [ $status -eq 0 ] || [ $status -eq 72 ]
   exit
 fi
 
