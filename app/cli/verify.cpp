@@ -95,7 +95,9 @@ class Verifier {
     o.tolerance = tolerance_for(target);
     if (target.layer >= int(info_.layers.size()))
       return refuse(o, "the model has " + std::to_string(info_.layers.size()) + " layers");
-    const std::string dataset = target.field == "log_keep" ? "route_index" : target.field;
+    // A dense layer has no routes: its log decay is the log of what each slot keeps.
+    const bool dense = target.layer >= 0 && info_.layers[size_t(target.layer)].route_kind == "dense";
+    const std::string dataset = target.field != "log_keep" ? target.field : dense ? "log_decay" : "route_index";
     const std::string path = target.layer < 0 ? target.field : "layers/" + std::to_string(target.layer) + "/" + dataset;
     const int at = find_dataset(path);
     if (at < 0) return refuse(o, "this layer has no " + dataset);
@@ -105,7 +107,7 @@ class Verifier {
     std::vector<double> ours;
     if (!scattered.empty() && golden_shape == scattered) {
       ours = scatter(target.layer, target.field);
-    } else if (target.field != "log_keep" && golden_shape == ours_shape) {
+    } else if ((target.field != "log_keep" || dense) && golden_shape == ours_shape) {
       ours = sink_.values(0, sink_.runs[0].datasets[size_t(at)].path);
     } else {
       return refuse(o, "shape " + shape_text(target.tensor->shape) + ", the run gives " +
@@ -349,7 +351,10 @@ int run_verify(const VerifySettings& s, const Console& console) {
   std::vector<SetOutcome> sets;
   for (const auto& target : list) {
     outcomes.push_back(verifier.compare(target));
-    if (target.field == "log_keep" && outcomes.back().reason.empty()) sets.push_back(verifier.compare_sets(target));
+    const bool sparse = target.layer >= 0 && target.layer < int(model->info().layers.size()) &&
+                        model->info().layers[size_t(target.layer)].route_kind == "sparse";
+    if (target.field == "log_keep" && sparse && outcomes.back().reason.empty())
+      sets.push_back(verifier.compare_sets(target));
   }
   bool pass = true;
   for (const auto& o : outcomes) pass = pass && (!o.compared || o.pass);

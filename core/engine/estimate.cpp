@@ -48,7 +48,7 @@ int64_t LoadedModel::memory_bytes(const std::vector<RunCapture>& runs, int64_t s
     int64_t states = 0, layer = 0;
     for (const Block& block : lm_->blocks) {
       states += block.mixer->state_bytes(run.planned);
-      const int64_t mlp = tokens * (3 * block.mlp.gate.size(0) + 6 * info_.hidden_size) * element;
+      const int64_t mlp = tokens * (3 * block.mlp.width() + 6 * info_.hidden_size) * element;
       layer = std::max(layer, std::max(mlp, block.mixer->work_bytes(tokens, before)));
     }
     const int64_t logits = (run.logits >= 0 ? 2 * tokens : 2) * shape_.vocab * element;

@@ -84,6 +84,14 @@ std::vector<int32_t> eos_ids(const nlohmann::json* config) {
   return ids;
 }
 
+void check_device(const FamilyModel& family, const std::string& type, const at::Device& device) {
+  if (device.is_cpu() || family.runs_on_cuda()) return;
+  throw Error({.item = "--device",
+               .found = device.str() + " for a model of type " + type,
+               .expected = "cpu: the state scan of this family has no CUDA kernel yet",
+               .advice = "Use --device cpu"});
+}
+
 void check_room_for_weights(const ModelInfo& info, const Numerics& n, const formats::Checkpoint& checkpoint,
                             const LoadOptions& options) {
   const int64_t needed = info.parameters * int64_t(at::elementSize(n.compute));
@@ -104,21 +112,24 @@ void check_room_for_weights(const ModelInfo& info, const Numerics& n, const form
 }  // namespace
 
 ModelInfo inspect(const formats::Checkpoint& checkpoint, const std::string& flavour) {
-  return family_of(checkpoint).describe(checkpoint, flavour);
+  std::string type;
+  const auto family = read_model(checkpoint, flavour, type);
+  return describe_model(*family, type, checkpoint);
 }
 
 std::unique_ptr<Model> Model::load(std::shared_ptr<const formats::Checkpoint> checkpoint,
                                    const LoadOptions& options, Progress& progress) {
   auto model = std::make_unique<LoadedModel>();
-  const Family& family = family_of(*checkpoint);
   const Numerics numerics = numerics_of(options, device_of(options.device, model->device_text_));
-  model->info_ = family.describe(*checkpoint, options.flavour);
+  std::string type;
+  const auto family = read_model(*checkpoint, options.flavour, type);
+  model->info_ = describe_model(*family, type, *checkpoint);
+  check_device(*family, type, numerics.device);
   check_room_for_weights(model->info_, numerics, *checkpoint, options);
   progress.begin_stage("loading weights", int64_t(checkpoint->total_bytes()));
   const c10::InferenceMode inference;
   try {
-    model->lm_ =
-        family.build(*checkpoint, options.flavour, Weights(*checkpoint, numerics, progress), model->info_);
+    model->lm_ = build_model(*family, Weights(*checkpoint, numerics, progress), model->info_);
   } catch (const c10::Error& e) {
     throw Error({.file = checkpoint->folder().string(),
                  .item = "loading weights",

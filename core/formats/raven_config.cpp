@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "core/error.h"
-#include "core/formats/raven_check.h"
 #include "core/formats/utf8.h"
 
 namespace slotscope::formats {
@@ -13,49 +12,36 @@ using nlohmann::json;
 
 std::string flavour_name(Flavour flavour) { return flavour == Flavour::fla ? "fla" : "goombalab"; }
 
-bool RavenConfig::hybrid() const {
-  return std::any_of(attention.begin(), attention.end(), [](const auto& a) { return a.has_value(); });
-}
-
-std::string RavenConfig::layer_prefix(int64_t layer) const {
-  return prefix + "layers." + std::to_string(layer) + ".";
-}
-
 namespace {
 
 class RavenReader {
  public:
   RavenReader(const Checkpoint& checkpoint, const std::string& flavour)
-      : checkpoint_(checkpoint), cfg_(checkpoint), choice_(flavour) {}
+      : checkpoint_(checkpoint), choice_(flavour), reader_(checkpoint, r_), cfg_(reader_.cfg) {}
 
   RavenConfig read() {
     require_model_type(cfg_, {"raven"});
     if (!choice_.empty() && choice_ != "fla" && choice_ != "goombalab")
       throw Error({"", "--flavour", choice_, "fla or goombalab", ""}, Error::Kind::usage);
-    if (checkpoint_.tensors().empty())
-      throw Error({checkpoint_.folder().string(), "", "no weights", "the tensors of the model",
-                   "Download the weights."});
     refuse_unsupported();
     read_sizes();
-    find_prefix();
     read_flavour();
     read_widths();
     read_router();
     read_mixer();
     read_hybrid();
-    read_skeleton();
-    add_notes();
-    r_.rows = std::move(cfg_.rows);
-    r_.notes.insert(r_.notes.begin(), cfg_.notes.begin(), cfg_.notes.end());
-    r_.warnings = std::move(cfg_.warnings);
-    check_raven_tensors(checkpoint_, r_);
+    reader_.read_embedding();
+    reader_.read_mlp();
+    reader_.note_ignored({"clamp_min", "clamp_max", "use_short_conv", "conv_size", "use_norm"});  // R8
+    reader_.finish();
+    check_tensors(checkpoint_, raven_tensors(r_), r_);
     return std::move(r_);
   }
 
  private:
   [[noreturn]] void refuse(std::string item, std::string found, std::string expected,
                            std::string advice = "") const {
-    throw Error({cfg_.file(), std::move(item), std::move(found), std::move(expected), std::move(advice)});
+    reader_.refuse(std::move(item), std::move(found), std::move(expected), std::move(advice));
   }
 
   const TensorInfo* tensor(int64_t layer, std::string_view name) const {
@@ -79,32 +65,14 @@ class RavenReader {
       if (cfg_.has(key))
         refuse(key, "present in config.json", "no such key",
                "Neither public code divides the route by a constant, so what it means here is not known.");
-    if (const json* block = cfg_.value("attnres_block_size"))
-      refuse("attnres_block_size", block->dump(), "null", "Attention residuals are not supported.");
   }
 
   void read_sizes() {
-    r_.hidden_size = cfg_.get_int("hidden_size", 2048, 1, 1 << 20);
-    r_.layers = cfg_.get_int("num_hidden_layers", 24, 1, 1 << 14);
-    r_.heads = cfg_.get_int("num_heads", 4, 1, 1 << 16);
-    if (const auto kv = cfg_.get_optional_int("num_kv_heads", std::nullopt, 1, 1 << 16)) {
-      r_.kv_heads = *kv;
-    } else {
-      r_.kv_heads = r_.heads;
-      cfg_.set_row("num_kv_heads", std::to_string(r_.heads), "rule: num_heads");
-    }
-    if (r_.heads % r_.kv_heads)
-      refuse("num_kv_heads", std::to_string(r_.kv_heads),
-             "a divisor of num_heads " + std::to_string(r_.heads));
+    reader_.read_sizes(2048, 24);
+    r_.heads = reader_.read_heads("num_heads", 4);
+    r_.kv_heads = reader_.read_kv_heads("num_kv_heads", r_.heads);
     r_.output_gate = cfg_.get_bool("use_output_gate", false);
     r_.elementwise_affine = cfg_.get_bool("elementwise_affine", true);
-  }
-
-  void find_prefix() {
-    if (!checkpoint_.find("model.embeddings.weight") && checkpoint_.find("embeddings.weight")) {
-      r_.prefix = "";
-      cfg_.note("saved as a base model: names lack the leading 'model.'");
-    }
   }
 
   // First key of `names` that config.json has, or null.
@@ -206,36 +174,12 @@ class RavenReader {
          fits ? "Its tensors have the shapes of fla: choose flavour fla." : ""});
   }
 
-  // expand_k and expand_v; where q_proj or v_proj disagree with them the weights decide (B23).
-  int64_t read_width(const char* key, const char* misspelt, const char* projection,
-                     int64_t heads_of_projection, const char* name) {
-    const double expand = cfg_.get_misspelt(key, misspelt, 1, r_.flavour == Flavour::goombalab);
-    const double product = double(r_.hidden_size) * expand;
-    if (product > double(1 << 24)) refuse(key, number_text(expand), "a smaller factor");
-    const auto width = int64_t(product);
-    if (double(width) != product)
-      cfg_.warn(std::string(key) + ": hidden_size x " + number_text(expand) + " = " + number_text(product) +
-                " is cut to " + std::to_string(width));
-    const std::string tensor_name = std::string("attn.") + projection + ".weight";
-    const int64_t rows = axis(tensor_name, 0), expected = width / r_.heads * heads_of_projection;
-    if (rows != 0 && rows % heads_of_projection == 0 && rows != expected) {
-      cfg_.warn(std::string(projection) + " has " + std::to_string(rows) + " rows, " + key + " " +
-                number_text(expand) + " gives " + std::to_string(expected) + ": the weights decide, " + name +
-                " = " + std::to_string(rows / heads_of_projection));
-      cfg_.set_row(name, std::to_string(rows / heads_of_projection), "weights");
-      return rows / heads_of_projection;
-    }
-    if (width < r_.heads || width % r_.heads)
-      refuse(key, "hidden_size x " + number_text(expand) + " = " + std::to_string(width),
-             "a multiple of num_heads " + std::to_string(r_.heads));
-    cfg_.set_row(name, std::to_string(width / r_.heads),
-                 std::string("rule: hidden_size x ") + key + " / num_heads");
-    return width / r_.heads;
-  }
-
   void read_widths() {
-    r_.d_k = read_width("expand_k", "exapnd_k", "q_proj", r_.heads, "d_k");
-    r_.d_v = read_width("expand_v", "exapnd_v", "v_proj", r_.kv_heads, "d_v");
+    const bool counts = r_.flavour == Flavour::goombalab;
+    r_.d_k = reader_.read_width({"expand_k", "exapnd_k", 1, "q_proj", "d_k", r_.heads, r_.heads, counts},
+                                axis("attn.q_proj.weight", 0));
+    r_.d_v = reader_.read_width({"expand_v", "exapnd_v", 1, "v_proj", "d_v", r_.heads, r_.kv_heads, counts},
+                                axis("attn.v_proj.weight", 0));
   }
 
   void read_router() {
@@ -276,8 +220,6 @@ class RavenReader {
     r_.decay_type = cfg_.get_choice("decay_type", "Mamba2", {"Mamba2", "GLA"}) == "GLA" ? DecayType::gla
                                                                                         : DecayType::mamba2;
     r_.tau = cfg_.get_positive("gate_logit_normalizer", 8);
-    cfg_.get_choice("hidden_act", "swish", {"swish", "silu"});
-    r_.norm_eps = cfg_.get_positive("norm_eps", 1e-6);
     r_.eps_o = r_.norm_eps;
     r_.eps_g = fla ? r_.norm_eps : 1e-5;  // R1: the goombalab code calls the fused norm without an epsilon
     r_.o_norm_affine = fla ? r_.elementwise_affine : true;
@@ -294,70 +236,15 @@ class RavenReader {
     if (const json* attn = cfg_.value("attn"); attn && attn->is_array() && !fla)
       refuse("attn", "a list", "null or one object in the goombalab code",
              "Choose flavour fla if the model was trained with it.");
-    r_.attention = cfg_.get_hybrid(r_.hidden_size, r_.layers, !fla);
-    const bool rope = r_.use_rope || std::any_of(r_.attention.begin(), r_.attention.end(),
-                                                 [](const auto& a) { return a && a->use_rope; });
-    if (!rope) {
-      if (cfg_.value("rope_scaling")) cfg_.note("rope_scaling has no effect: no layer uses RoPE");
-      return;
-    }
-    const RopeSettings settings = cfg_.get_rope(10000);
-    if (settings.type != "default")
-      refuse(settings.type_source + ".type", "\"" + printable(settings.type, 40) + "\"", "default or null",
-             "Scaled RoPE is not part of this model family, and ignoring it would give wrong numbers.");
+    const RopeSettings settings = reader_.read_hybrid(r_.use_rope, !fla);
     if (r_.use_rope) r_.rope_theta = settings.theta;
   }
 
-  void read_skeleton() {
-    // Widths that only the tensors know for sure; the shape check runs afterwards with what is found here.
-    const TensorInfo* embedding = checkpoint_.find(r_.prefix + "embeddings.weight");
-    const int64_t vocab = cfg_.get_int("vocab_size", 32000, 1, INT32_MAX);
-    r_.vocab = embedding && embedding->shape.size() == 2 ? embedding->shape[0] : vocab;
-    if (r_.vocab != vocab) {
-      cfg_.note("vocab_size is " + std::to_string(vocab) + ", the embedding has " + std::to_string(r_.vocab) +
-                " rows: the tensor counts");
-      cfg_.set_row("vocab_size", std::to_string(r_.vocab), "weights");
-    }
-    const double ratio = cfg_.value("hidden_ratio") ? cfg_.get_positive("hidden_ratio", 4) : 4;
-    if (ratio > 1e6) refuse("hidden_ratio", number_text(ratio), "at most 1000000");
-    const auto given = cfg_.get_optional_int("intermediate_size", std::nullopt, 1, 1 << 28);
-    const int64_t expected = given.value_or(gated_mlp_width(r_.hidden_size, ratio));
-    if (!given)
-      cfg_.set_row("intermediate_size", std::to_string(expected),
-                   "rule: 256 ceil(int(hidden_size ratio 2/3) / 256)");
-    const TensorInfo* gate = tensor(0, "mlp.gate_proj.weight");
-    r_.intermediate = gate && gate->shape.size() == 2 ? gate->shape[0] : expected;
-    if (r_.intermediate != expected) {
-      cfg_.note("intermediate_size gives " + std::to_string(expected) + ", gate_proj has " +
-                std::to_string(r_.intermediate) + " rows: the tensor counts");
-      cfg_.set_row("intermediate_size", std::to_string(r_.intermediate), "weights");
-    }
-    r_.tied = cfg_.get_tied(false);
-    if (r_.tied) {
-      cfg_.note("tied: logits use the embedding");
-      if (checkpoint_.find("lm_head.weight"))
-        cfg_.warn(
-            "tie_word_embeddings is true, but lm_head.weight is stored as well: the embedding is used, the "
-            "stored head is not");
-    }
-    cfg_.get_dtype();
-  }
-
-  void add_notes() {
-    std::string ignored;
-    for (const char* key : {"clamp_min", "clamp_max", "use_short_conv", "conv_size", "use_norm"})  // R8
-      if (cfg_.has(key)) ignored += (ignored.empty() ? "" : ", ") + std::string(key);
-    if (!ignored.empty()) cfg_.note("keys without effect in this model: " + ignored);
-    const json* architectures = cfg_.value("architectures");
-    if (architectures && architectures->is_array() && architectures->size() > 1)
-      cfg_.note("architectures lists " + std::to_string(architectures->size()) +
-                " classes; model_type decides");
-  }
-
   const Checkpoint& checkpoint_;
-  Config cfg_;
   std::string choice_;
   RavenConfig r_;
+  ModelReader reader_;
+  Config& cfg_;
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "core/formats/checkpoint.h"
 #include "core/formats/config.h"
+#include "core/formats/skeleton.h"
 
 namespace slotscope::formats {
 
@@ -18,10 +19,7 @@ enum class DecayType { mamba2, gla };
 enum class RouterScore { sigmoid, softmax };
 enum class RouterType { lin, mlp };
 
-struct RavenConfig {
-  int64_t hidden_size = 0;  // D
-  int64_t layers = 0;
-  int64_t vocab = 0;         // rows of the embedding tensor
+struct RavenConfig : ModelConfig {
   int64_t heads = 0;         // H, query heads
   int64_t kv_heads = 0;      // H_kv = H_r: heads that own slots (equal to H in goombalab)
   int64_t d_k = 0, d_v = 0;  // per head
@@ -38,36 +36,17 @@ struct RavenConfig {
   double rope_theta = 10000;
   bool elementwise_affine = true;  // q_norm, k_norm, g_norm have weights
   bool o_norm_affine = true;       // o_norm has a weight (goombalab: always)
-  double norm_eps = 1e-6;          // attn_norm, mlp_norm, norm, q_norm, k_norm
   double eps_g = 1e-6;             // g_norm: norm_eps in fla, 1e-5 in goombalab (R1)
   double eps_o = 1e-6;             // o_norm
-  int64_t intermediate = 0;        // MLP width, from the tensors
-  bool tied = false;               // logits use the embedding
-  std::string prefix = "model.";   // "" for base models saved without the leading part
 
   Flavour flavour = Flavour::fla;
   std::string flavour_reason;    // "config.json has use_rope"
   bool flavour_matters = false;  // guessed, and the other flavour would give other numbers
 
-  std::vector<std::optional<AttentionConfig>>
-      attention;  // [layers]; a value: softmax attention instead of raven
-
-  std::vector<ConfigRow> rows;  // effective values with their sources
-  std::vector<std::string> notes, warnings;
-
   int64_t key_width() const { return heads * d_k; }
   int64_t value_width() const { return heads * d_v; }
-  bool is_attention(int64_t layer) const { return attention[size_t(layer)].has_value(); }
-  bool hybrid() const;
-  std::string layer_prefix(int64_t layer) const;  // "model.layers.3."
 };
 std::string flavour_name(Flavour);  // "fla", "goombalab"
-
-struct ExpectedTensor {
-  std::string name;
-  std::vector<int64_t> shape;
-  std::string meaning;  // "[H_r M, D]"
-};
 
 // Reads config.json and compares it with the tensors' names, shapes and dtypes. flavour: "" detect (order of
 // model-zoo 2.7), "fla", "goombalab". Throws Error for a missing config, unsupported options by name
@@ -76,6 +55,7 @@ struct ExpectedTensor {
 RavenConfig read_raven_config(const Checkpoint& checkpoint, const std::string& flavour = "");
 
 // Every tensor the model needs, in the order of the forward pass. lm_head.weight is not listed when tied.
+void add_raven_tensors(TensorList& list, const RavenConfig& config);
 std::vector<ExpectedTensor> raven_tensors(const RavenConfig& config);
 
 // What only values can tell; reads the small tensors r_bias (R10: finite? range) and, when tied with a stored

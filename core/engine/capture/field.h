@@ -15,6 +15,7 @@ enum class Field : uint8_t {
   read_weight,
   state_k,
   state_v,
+  state,
   hidden,
   mixer_in,
   mixer_out,

@@ -42,6 +42,38 @@ std::vector<int64_t> parse_positions(const std::string& text) {
   return list;
 }
 
+std::vector<int64_t> columns(Columns kind, const LayerShape& shape, int64_t heads, int64_t route_heads) {
+  switch (kind) {
+    case Columns::head:
+      return {route_heads};
+    case Columns::selected:
+      return {route_heads, shape.top_k};
+    case Columns::slot:
+      return {route_heads, shape.slots};
+    case Columns::key:
+      return {route_heads, shape.d_k};
+    case Columns::query_head:
+      return {heads};
+  }
+  return {};
+}
+
+const char* column_axes(Columns kind) {
+  switch (kind) {
+    case Columns::head:
+      return "T,H_r";
+    case Columns::selected:
+      return "T,H_r,K";
+    case Columns::slot:
+      return "T,H_r,M";
+    case Columns::key:
+      return "T,H_r,d_k";
+    case Columns::query_head:
+      return "T,H";
+  }
+  return "";
+}
+
 class Planner {
  public:
   Planner(const ModelShape& model, const formats::Prompt& prompt, const RunOptions& options, int64_t generate,
@@ -188,7 +220,7 @@ class Planner {
     if (capture.of(Field::read_weight) >= 0)
       capture.read_token = add(group + "read_token", ElementType::i64, {}, expected_reads_, "T'",
                                "positions of the rows of read_weight");
-    if (capture.of(Field::state_k) >= 0 || capture.of(Field::state_v) >= 0)
+    if (capture.of(Field::state_k) >= 0 || capture.of(Field::state_v) >= 0 || capture.of(Field::state) >= 0)
       capture.state_token = add(group + "state_token", ElementType::i64, {}, state_rows(), "S",
                                 "states are those after this token");
   }
@@ -197,7 +229,8 @@ class Planner {
 
   void add_field(int i, Field field, LayerCapture& capture) {
     if (field == Field::logits || field == Field::top_ids || field == Field::top_logprob) return;
-    if ((field == Field::state_k || field == Field::state_v) && state_rows() == 0) return;
+    if ((field == Field::state_k || field == Field::state_v || field == Field::state) && state_rows() == 0)
+      return;
     const LayerShape& shape = model_.layers[size_t(i)];
     const bool stream = field == Field::hidden || field == Field::mixer_in || field == Field::mixer_out;
     if (!stream && std::find(shape.fields.begin(), shape.fields.end(), field) == shape.fields.end()) {
@@ -227,11 +260,10 @@ class Planner {
         row = {route_heads, shape.top_k};
         break;
       case Field::write_strength:
-        row = {route_heads, shape.top_k};
+        row = columns(shape.strength, shape, heads, route_heads);
         break;
       case Field::log_decay:
-        row = {route_heads};
-        if (shape.per_slot_decay) row.push_back(shape.top_k);
+        row = columns(shape.decay, shape, heads, route_heads);
         break;
       case Field::read_weight:
         row = {heads, slots};
@@ -243,6 +275,10 @@ class Planner {
         break;
       case Field::state_v:
         row = {route_heads, slots, shape.d_v};
+        expected = state_rows();
+        break;
+      case Field::state:
+        row = {route_heads, shape.d_v, shape.d_k};
         expected = state_rows();
         break;
       case Field::query:
@@ -277,7 +313,8 @@ class Planner {
     if (std::find(row.begin(), row.end(), 0) != row.end()) return;  // no head of this layer was chosen
     const FieldInfo* info = find_field(field_name(field));
     std::string axes(info->axes);
-    if (field == Field::log_decay) axes = shape.per_slot_decay ? "T,H_r,K" : "T,H_r";
+    if (field == Field::log_decay) axes = column_axes(shape.decay);
+    if (field == Field::write_strength) axes = column_axes(shape.strength);
     if (growing && !run_.tokens.empty() && axes.starts_with("T,")) axes = "T_c" + axes.substr(1);
     capture.dataset[size_t(field)] = add("layers/" + std::to_string(i) + "/" + std::string(info->name), type,
                                          row, expected, axes, std::string(info->description), growing);

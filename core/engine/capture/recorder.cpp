@@ -45,7 +45,8 @@ bool in_ranges(const Ranges& ranges, int64_t at) {
                      [at](const auto& r) { return at >= r.first && at < r.second; });
 }
 
-bool on_route_heads(Field field) {
+bool on_route_heads(Field field, const LayerShape& shape) {
+  if (field == Field::log_decay) return shape.decay != Columns::query_head;
   return field != Field::read_weight && field != Field::query && field != Field::query_rot;
 }
 
@@ -117,7 +118,7 @@ at::Tensor Recorder::token_rows(const at::Tensor& value) const {
 at::Tensor Recorder::choose_heads(Field field, int layer, const at::Tensor& value, int64_t axis) const {
   const LayerCapture& capture = capture_.layers[size_t(layer)];
   if (capture.all_heads) return value;
-  const auto& heads = on_route_heads(field) ? capture.route_heads : capture.heads;
+  const auto& heads = on_route_heads(field, model_.layers[size_t(layer)]) ? capture.route_heads : capture.heads;
   return value.index_select(axis, at::tensor(heads, at::kLong).to(value.device()));
 }
 
@@ -151,7 +152,7 @@ void Recorder::states(int64_t token, const std::vector<MixerState>& states,
   for (size_t i = 0; i < mixers.size(); ++i) {
     const LayerCapture& capture = capture_.layers[i];
     if (capture.state_token < 0) continue;
-    for (const Field field : {Field::state_k, Field::state_v})
+    for (const Field field : {Field::state_k, Field::state_v, Field::state})
       if (capture.of(field) >= 0)
         keep(capture.of(field), choose_heads(field, int(i), mixers[i]->state_field(states[i], field), 1));
     keep(capture.state_token, at::tensor({token}, at::kLong));

@@ -20,15 +20,48 @@ at::Tensor linear_in(at::ScalarType type, const at::Tensor& x, const at::Tensor&
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps, at::ScalarType exact);
 // The same, left in `exact`.
 at::Tensor rms_norm_exact(const at::Tensor& x, const at::Tensor& weight, double eps, at::ScalarType exact);
+// x / sqrt(sum x^2 + 1e-6) over the last axis, in `exact`: L2N of model-zoo 1.2.
+at::Tensor l2_norm_exact(const at::Tensor& x, at::ScalarType exact);
 
-// Half-split rotary embedding of x [B,T,H,d] at positions first .. first+T-1, angles in `exact` in the
-// reference's order of operations: a double-precision angle does not match it at long positions (spec:
-// model-zoo 1.4).
-at::Tensor rope(const at::Tensor& x, int64_t first, double theta, at::ScalarType exact);
+// The norms of a block: RMS, or LN_eps with bias (gpt_neox).
+struct Norm {
+  at::Tensor weight, bias;
+  double eps = 1e-6;
+  bool layer_norm = false;
+  // The result has the dtype of x.
+  at::Tensor operator()(const at::Tensor& x, at::ScalarType exact) const;
+};
 
-// W_down(silu(W_gate x) * (W_up x)) (spec: model-zoo 1.7).
-struct GatedMlp {
+// Half-split rotary embedding (spec: model-zoo 1.4, 16.1, 16.4).
+struct Rope {
+  double theta = 10000;
+  int64_t width = 0;  // channels that are rotated, from the first; 0: the whole head
+  enum class Scaling { none, linear, llama3 } scaling = Scaling::none;
+  double factor = 1, low = 1, high = 4, original = 8192;
+};
+// x [B,T,H,d] at positions first .. first+T-1, angles in `exact` in the reference's order of operations: a
+// double-precision angle does not match it at long positions.
+at::Tensor rotate(const at::Tensor& x, int64_t first, const Rope& rope, at::ScalarType exact);
+
+// Depthwise causal convolution along time, then silu (spec: model-zoo 1.3): y_t[c] = sum_i w[c,i] x_{t-(K-1)+i}[c].
+struct ShortConv {
+  at::Tensor weight;  // [C,1,K], exact; undefined: no convolution
+  at::Tensor bias;    // [C], may be undefined
+  bool silu = true;
+
+  bool defined() const { return weight.defined(); }
+  int64_t tail() const { return weight.size(2) - 1; }
+  // x [B,T,C] with the K-1 inputs before it in `history` [B,K-1,C], which becomes those of the next segment. The result has
+  // the dtype of x.
+  at::Tensor operator()(const at::Tensor& x, at::Tensor& history) const;
+};
+
+// W_down(silu(W_gate x) * (W_up x)) (spec: model-zoo 1.7); without a gate W_down gelu(W_up x), erf form (16.4).
+struct Mlp {
   at::Tensor gate, up, down;
+  at::Tensor gate_bias, up_bias, down_bias;  // may be undefined
+  bool defined() const { return down.defined(); }
+  int64_t width() const { return down.defined() ? down.size(1) : 0; }
   at::Tensor operator()(const at::Tensor& x) const;
 };
 

@@ -14,19 +14,20 @@ at::Tensor CausalLM::forward(const at::Tensor& ids, std::vector<MixerState>& sta
   for (int i = 0; i <= last_block; ++i) {
     if (!go_on(i)) return {};
     const Block& block = blocks[size_t(i)];
-    const at::Tensor h = rms_norm(x, block.attn_norm, norm_eps, numerics.exact);
+    const at::Tensor h = block.mixer_norm(x, numerics.exact);
     if (observer.wants(Field::mixer_in, i)) observer.tell(Field::mixer_in, i, h);
     const at::Tensor y = block.mixer->forward(h, states[size_t(i)], observer);
     if (observer.wants(Field::mixer_out, i)) observer.tell(Field::mixer_out, i, y);
+    const at::Tensor before = x;
     x = x + y;
-    x = x + block.mlp(rms_norm(x, block.mlp_norm, norm_eps, numerics.exact));
+    if (block.mlp.defined()) x = x + block.mlp(block.mlp_norm(block.parallel ? before : x, numerics.exact));
     if (observer.wants(Field::hidden, i)) observer.tell(Field::hidden, i, x);
   }
   return x;
 }
 
 at::Tensor CausalLM::logits(const at::Tensor& x) const {
-  return linear_map(rms_norm(x, final_norm, norm_eps, numerics.exact), head).to(numerics.exact);
+  return linear_map(final_norm(x, numerics.exact), head).to(numerics.exact);
 }
 
 }  // namespace slotscope::engine

@@ -15,18 +15,18 @@
 namespace slotscope::engine {
 
 struct Block {
-  at::Tensor attn_norm, mlp_norm;  // [D]
+  Norm mixer_norm, mlp_norm;
   std::unique_ptr<Mixer> mixer;
-  GatedMlp mlp;
+  Mlp mlp;                // undefined: blocks without one (mamba)
+  bool parallel = false;  // mixer and MLP read the same residual (gpt_neox)
 };
 
 class CausalLM {
  public:
   Numerics numerics;
-  double norm_eps = 1e-6;
-  at::Tensor embedding;   // [V,D]
-  at::Tensor final_norm;  // [D]
-  at::Tensor head;        // [V,D], the embedding itself when tied
+  at::Tensor embedding;  // [V,D]
+  Norm final_norm;
+  at::Tensor head;  // [V,D], the embedding itself when tied
   std::vector<Block> blocks;
 
   int64_t vocab_rows() const { return embedding.size(0); }

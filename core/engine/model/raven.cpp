@@ -17,7 +17,7 @@ struct RavenWeights {
 };
 
 RavenWeights load_weights(const formats::RavenConfig& c, int layer, const Weights& w) {
-  const std::string p = c.layer_prefix(layer) + "attn.";
+  const std::string p = c.mixer_prefix(layer);
   const bool mamba2 = c.decay_type == formats::DecayType::mamba2,
              mlp = c.router_type == formats::RouterType::mlp;
   RavenWeights r;
@@ -47,33 +47,12 @@ RavenWeights load_weights(const formats::RavenConfig& c, int layer, const Weight
   return r;
 }
 
-class Raven final : public Mixer {
+class Raven final : public LayerMixer {
  public:
   Raven(const formats::RavenConfig& config, int layer, const Weights& weights)
-      : c_(config), layer_(layer), n_(weights.numerics()), w_(load_weights(config, layer, weights)) {
-    shape_.family = "raven";
-    shape_.route_kind = "sparse";
-    shape_.hidden = c_.hidden_size;
-    shape_.heads = c_.heads;
-    shape_.route_heads = c_.kv_heads;
-    shape_.slots = c_.slots;
-    shape_.top_k = c_.topk;
-    shape_.d_k = c_.d_k;
-    shape_.d_v = c_.d_v;
-    shape_.per_slot_decay = c_.decay_type == formats::DecayType::gla;
-    shape_.fields = {Field::route_index, Field::route_weight, Field::log_decay, Field::write_strength,
-                     Field::read_weight, Field::state_k,      Field::state_v,   Field::query,
-                     Field::key,         Field::value,        Field::esl,       Field::selected,
-                     Field::ties,        Field::margin};
-    if (c_.use_rope) shape_.fields.insert(shape_.fields.end(), {Field::query_rot, Field::key_rot});
-    shape_.attributes = {
-        {"scale", 1.0},
-        {"norm_eps", c_.norm_eps},
-        {c_.output_gate ? "o_norm_eps" : "g_norm_eps", c_.output_gate ? c_.eps_o : c_.eps_g}};
-    if (shape_.per_slot_decay) shape_.attributes.push_back({"tau", c_.tau});
-  }
-
-  const LayerShape& shape() const override { return shape_; }
+      : LayerMixer(raven_shape(config), layer, weights.numerics()),
+        c_(config),
+        w_(load_weights(config, layer, weights)) {}
 
   MixerState initial_state(int64_t batch) const override {
     const auto options = n_.options(n_.exact);
@@ -90,8 +69,8 @@ class Raven final : public Mixer {
     tell(observer, Field::query, memory.query);
     tell(observer, Field::key, memory.key);
     if (c_.use_rope) {
-      memory.query = rope(memory.query, state.position, c_.rope_theta, n_.exact);
-      memory.key = rope(memory.key, state.position, c_.rope_theta, n_.exact);
+      memory.query = rotate(memory.query, state.position, Rope{c_.rope_theta}, n_.exact);
+      memory.key = rotate(memory.key, state.position, Rope{c_.rope_theta}, n_.exact);
       tell(observer, Field::query_rot, memory.query);
       tell(observer, Field::key_rot, memory.key);
     }
@@ -134,10 +113,6 @@ class Raven final : public Mixer {
   }
 
  private:
-  void tell(Observer& observer, Field field, const at::Tensor& value) const {
-    if (observer.wants(field, layer_)) observer.tell(field, layer_, value);
-  }
-
   // Steps 1 and 2: projection, feature map, QK norm. -> [B,T,heads,d_k]
   at::Tensor qk(const at::Tensor& x, const at::Tensor& w, const at::Tensor& norm, int64_t heads) const {
     at::Tensor y = linear_map(x, w).view({x.size(0), x.size(1), heads, c_.d_k});
@@ -202,13 +177,37 @@ class Raven final : public Mixer {
   }
 
   formats::RavenConfig c_;
-  int layer_;
-  Numerics n_;
   RavenWeights w_;
-  LayerShape shape_;
 };
 
 }  // namespace
+
+LayerShape raven_shape(const formats::RavenConfig& c) {
+  LayerShape shape;
+  shape.family = "raven";
+  shape.route_kind = "sparse";
+  shape.hidden = c.hidden_size;
+  shape.heads = c.heads;
+  shape.route_heads = c.kv_heads;
+  shape.slots = c.slots;
+  shape.top_k = c.topk;
+  shape.d_k = c.d_k;
+  shape.d_v = c.d_v;
+  shape.decay = c.decay_type == formats::DecayType::gla ? Columns::selected : Columns::head;
+  shape.state_elements = c.kv_heads * c.slots * (c.d_k + c.d_v);
+  shape.fields = {Field::route_index, Field::route_weight, Field::log_decay, Field::write_strength,
+                   Field::read_weight, Field::state_k,      Field::state_v,   Field::query,
+                   Field::key,         Field::value,        Field::esl,       Field::selected,
+                   Field::ties,        Field::margin};
+  if (c.use_rope) shape.note = "RoPE theta " + formats::number_text(c.rope_theta);
+  if (c.use_rope) shape.fields.insert(shape.fields.end(), {Field::query_rot, Field::key_rot});
+  shape.attributes = {
+      {"scale", 1.0},
+      {"norm_eps", c.norm_eps},
+      {c.output_gate ? "o_norm_eps" : "g_norm_eps", c.output_gate ? c.eps_o : c.eps_g}};
+  if (shape.decay == Columns::selected) shape.attributes.push_back({"tau", c.tau});
+  return shape;
+}
 
 std::unique_ptr<Mixer> make_raven(const formats::RavenConfig& config, int layer, const Weights& weights) {
   return std::make_unique<Raven>(config, layer, weights);

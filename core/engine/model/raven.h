@@ -9,6 +9,7 @@
 
 namespace slotscope::engine {
 
+LayerShape raven_shape(const formats::RavenConfig& config);
 std::unique_ptr<Mixer> make_raven(const formats::RavenConfig& config, int layer, const Weights& weights);
 
 }  // namespace slotscope::engine

@@ -1,21 +1,32 @@
 #include "core/engine/model/registry.h"
 
+#include "core/engine/model/families.h"
 #include "core/formats/config.h"
 
 namespace slotscope::engine {
 
 const std::vector<Family>& families() {
-  static const std::vector<Family> list = {{"raven", describe_raven, build_raven}};
+  static const std::vector<Family> list = {
+      {"raven", read_raven},
+      {"gsa", read_gsa},
+      {"abc", read_abc},
+      {"transformer", read_transformer},
+  };
   return list;
 }
 
-const Family& family_of(const formats::Checkpoint& checkpoint) {
+std::unique_ptr<FamilyModel> read_model(const formats::Checkpoint& checkpoint, const std::string& flavour,
+                                        std::string& model_type) {
   std::vector<std::string> known;
   for (const Family& family : families()) known.push_back(family.model_type);
-  const std::string type = formats::require_model_type(formats::Config(checkpoint), known);
-  for (const Family& family : families())
-    if (type == family.model_type) return family;
-  return families().front();  // require_model_type returns one of the known types
+  model_type = formats::require_model_type(formats::Config(checkpoint), known);
+  for (const Family& family : families()) {
+    if (model_type != family.model_type) continue;
+    auto model = family.read(checkpoint, flavour);
+    model->check_tensors(checkpoint);
+    return model;
+  }
+  return nullptr;  // require_model_type returns one of the known types
 }
 
 }  // namespace slotscope::engine

@@ -84,7 +84,10 @@ Selection select_slots(const at::Tensor& score, int64_t top_k) {
   return {index.view(shape), gap};
 }
 
-SlotMemoryOutput routed_slot_memory(const SlotMemoryInput& in) {
+SlotMemoryOutput routed_slot_memory(const SlotMemoryInput& given) {
+  SlotMemoryInput in = given;
+  if (!in.index.defined())
+    in.index = at::arange(in.state_k.size(2), in.key.options().dtype(at::kInt)).expand(in.keep.sizes());
   const auto& q = in.query.sizes();
   const int64_t batch = q[0], tokens = q[1], heads = q[2], route_heads = in.key.size(2),
                 slots = in.state_k.size(2);

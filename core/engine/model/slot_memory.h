@@ -20,7 +20,7 @@ struct SlotMemoryInput {
   at::Tensor query;        // [B,T,H,d_k]
   at::Tensor key;          // [B,T,H_r,d_k]
   at::Tensor value;        // [B,T,H_r,d_v]
-  at::Tensor index;        // int32 [B,T,H_r,K]
+  at::Tensor index;        // int32 [B,T,H_r,K]; undefined: dense, every slot is written and K = M
   at::Tensor keep, write;  // [B,T,H_r,K] exp(f) and 1 - exp(f), dtype of the states
   at::Tensor state_k;      // [B,H_r,M,d_k] before the segment
   at::Tensor state_v;      // [B,H_r,M,d_v]

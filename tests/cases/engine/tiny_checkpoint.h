@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "core/formats/checkpoint.h"
+
 namespace slotscope::testing {
 
 struct TinyTensor {
@@ -47,6 +49,33 @@ class TinyCheckpoint {
     if (!options.is_null()) c.config.update(options);
     c.fill();
     return c;
+  }
+
+  // A folder with one float32 file, to be changed and written elsewhere.
+  static TinyCheckpoint from(const std::filesystem::path& folder) {
+    TinyCheckpoint c;
+    const auto checkpoint = formats::Checkpoint::open(folder);
+    c.config = *checkpoint->config();
+    for (const formats::TensorInfo& info : checkpoint->tensors()) {
+      int64_t count = 1;
+      for (const int64_t n : info.shape) count *= n;
+      const auto values = formats::read_values(*checkpoint, info, 0, uint64_t(count));
+      c.tensors[info.name] = {info.shape, {values.begin(), values.end()}};
+    }
+    return c;
+  }
+
+  void rename(const std::string& from, const std::string& to) {
+    auto node = tensors.extract(from);
+    if (node.empty()) throw std::runtime_error(from + ": no such tensor");
+    node.key() = to;
+    tensors.insert(std::move(node));
+  }
+  // A tensor of zeros in place of what is there.
+  void shape(const std::string& name, std::vector<int64_t> shape) {
+    int64_t count = 1;
+    for (const int64_t n : shape) count *= n;
+    tensors[name] = {std::move(shape), std::vector<float>(size_t(count), 0.0f)};
   }
 
   void set(const std::string& name, std::vector<float> values) {

@@ -1,0 +1,67 @@
+#include "core/engine/model/qkv.h"
+
+namespace slotscope::engine {
+
+void QkvConfig::read_conv(formats::ModelReader& reader, bool default_conv) {
+  conv = reader.cfg.get_bool("use_short_conv", default_conv);
+  taps = reader.cfg.get_int("conv_size", 4, 1, 1024);
+  conv_bias = conv && reader.mixer_tensor("q_conv1d.bias") != nullptr;
+}
+
+void QkvConfig::tensors(formats::TensorList& list) const {
+  list.add("q_proj.weight", {query_width, hidden}, "H d_k, D");
+  list.add("k_proj.weight", {key_width, hidden}, "H_kv d_k, D");
+  list.add("v_proj.weight", {value_width, hidden}, "H_kv d_v, D");
+  if (!conv) return;
+  for (const auto& [stream, width] :
+       {std::pair{"q", query_width}, std::pair{"k", key_width}, std::pair{"v", value_width}}) {
+    list.add(std::string(stream) + "_conv1d.weight", {width, 1, taps}, "width, 1, conv_size");
+    list.add_if(conv_bias, std::string(stream) + "_conv1d.bias", {width}, "width");
+  }
+}
+
+QkvProjection::QkvProjection(const QkvConfig& config, const std::string& p, const Weights& w, bool silu_qk)
+    : config_(config),
+      q_(w.get(p + "q_proj.weight")),
+      k_(w.get(p + "k_proj.weight")),
+      v_(w.get(p + "v_proj.weight")) {
+  const auto load = [&](const std::string& name, bool silu) {
+    return ShortConv{w.exact_if(config.conv, p + name + ".weight"),
+                     w.exact_if(config.conv && config.conv_bias, p + name + ".bias"), silu};
+  };
+  q_conv_ = load("q_conv1d", silu_qk);
+  k_conv_ = load("k_conv1d", silu_qk);
+  v_conv_ = load("v_conv1d", true);
+}
+
+std::vector<at::Tensor> QkvProjection::initial_tails(int64_t batch, const Numerics& n) const {
+  if (!config_.conv) return {};
+  std::vector<at::Tensor> tails;
+  for (const int64_t width : {config_.query_width, config_.key_width, config_.value_width})
+    tails.push_back(at::zeros({batch, config_.taps - 1, width}, n.options(n.compute)));
+  return tails;
+}
+
+Qkv QkvProjection::operator()(const at::Tensor& x, std::vector<at::Tensor>& tails) const {
+  Qkv out{linear_map(x, q_), linear_map(x, k_), linear_map(x, v_)};
+  if (!config_.conv) return out;
+  out.query = q_conv_(out.query, tails[0]);
+  out.key = k_conv_(out.key, tails[1]);
+  out.value = v_conv_(out.value, tails[2]);
+  return out;
+}
+
+std::vector<at::Tensor> tails_of(const MixerState& state, size_t memories) {
+  return {state.tensors.begin() + std::ptrdiff_t(memories), state.tensors.end()};
+}
+
+MixerState joined(std::vector<at::Tensor> memories, const std::vector<at::Tensor>& tails, int64_t position) {
+  memories.insert(memories.end(), tails.begin(), tails.end());
+  return {std::move(memories), position};
+}
+
+at::Tensor repeat_heads(const at::Tensor& x, int64_t heads) {
+  return x.size(2) == heads ? x : x.repeat_interleave(heads / x.size(2), 2);
+}
+
+}  // namespace slotscope::engine

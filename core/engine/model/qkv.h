@@ -1,0 +1,58 @@
+// Query, key and value: three projections, each through its short convolution where the family has them (spec: model-zoo
+// 1.3), and the choices of feature map that families name alike.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <string>
+#include <vector>
+
+#include "core/engine/model/blocks.h"
+#include "core/engine/model/mixer.h"
+#include "core/engine/model/weights.h"
+#include "core/formats/skeleton.h"
+
+namespace slotscope::engine {
+
+struct QkvConfig {
+  int64_t hidden = 0, query_width = 0, key_width = 0, value_width = 0;
+  bool conv = false;
+  int64_t taps = 4;        // conv_size
+  bool conv_bias = false;  // a bias is stored (no config asks for one)
+
+  // use_short_conv, conv_size, and whether the convolutions of the first mixer have biases.
+  void read_conv(formats::ModelReader& reader, bool default_conv);
+  // q_proj, k_proj, v_proj and, with convolutions, q_conv1d, k_conv1d, v_conv1d.
+  void tensors(formats::TensorList& list) const;
+  // Elements of the inputs carried from segment to segment.
+  int64_t tail_elements() const { return conv ? (taps - 1) * (query_width + key_width + value_width) : 0; }
+};
+
+struct Qkv {
+  at::Tensor query, key, value;  // [B,T,width], compute dtype
+};
+
+class QkvProjection {
+ public:
+  // silu_qk: the activation behind the convolutions of query and key (value: always).
+  QkvProjection(const QkvConfig& config, const std::string& prefix, const Weights& weights, bool silu_qk = true);
+  // The last inputs of the three convolutions, zero; empty without convolutions.
+  std::vector<at::Tensor> initial_tails(int64_t batch, const Numerics& numerics) const;
+  // Projections through their convolutions; without them the bare projections.
+  Qkv operator()(const at::Tensor& x, std::vector<at::Tensor>& tails) const;
+  bool conv() const { return config_.conv; }
+
+ private:
+  QkvConfig config_;
+  at::Tensor q_, k_, v_;
+  ShortConv q_conv_, k_conv_, v_conv_;
+};
+
+// A mixer's state as {memory..., tails...}: the tails behind the first `memories` tensors.
+std::vector<at::Tensor> tails_of(const MixerState& state, size_t memories);
+MixerState joined(std::vector<at::Tensor> memories, const std::vector<at::Tensor>& tails, int64_t position);
+
+// x [B,T,heads,d] with each head repeated for its group of consecutive query heads (spec: model-zoo 1.5).
+at::Tensor repeat_heads(const at::Tensor& x, int64_t heads);
+
+}  // namespace slotscope::engine

@@ -1,0 +1,83 @@
+// The FLA transformer: full attention or a sliding window in every layer (spec: model-zoo 5).
+#include "core/engine/model/families.h"
+#include "core/engine/model/softmax_attention.h"
+
+namespace slotscope::engine {
+namespace {
+
+struct TransformerConfig : formats::ModelConfig {
+  formats::AttentionConfig every;  // layer
+  bool qk_norm = false;
+  bool wide_qk_norm = false;  // over the full width, before the head split (FLA in spring 2025)
+};
+
+TransformerConfig read(const formats::Checkpoint& checkpoint) {
+  TransformerConfig c;
+  formats::AttentionConfig& a = c.every;
+  formats::ModelReader r(checkpoint, c);
+  r.read_sizes(2048, 24);
+  r.accept_old_norms();
+  a.heads = r.read_heads("num_heads", 32);
+  a.kv_heads = r.read_kv_heads("num_kv_heads", a.heads);
+  if (c.hidden_size % a.heads)
+    r.refuse("num_heads", std::to_string(a.heads), "a divisor of hidden_size " + std::to_string(c.hidden_size));
+  a.head_dim = c.hidden_size / a.heads;
+  // Until 2025-02 the key was attention_bias, which nothing read: there the tensors decide.
+  a.qkv_bias = r.cfg.get_bool("qkv_bias", r.cfg.has("attention_bias") && r.tensor(0, "attn.q_proj.bias"));
+  a.window = r.cfg.get_optional_int("window_size", std::nullopt, 1, int64_t(1) << 31).value_or(0);
+  c.qk_norm = r.cfg.get_bool("qk_norm", false);
+  const formats::TensorInfo* norm = r.tensor(0, "attn.q_norm.weight");
+  c.wide_qk_norm = c.qk_norm && a.heads > 1 && norm && norm->shape == std::vector<int64_t>{c.hidden_size};
+  a.rope_theta = r.read_hybrid(true).theta;
+  if (c.hybrid()) r.refuse("attn", "attention layers", "null: every layer of a transformer is attention");
+  r.read_embedding();
+  r.read_mlp();
+  r.note_ignored({"attention_bias", "use_rope"});
+  r.finish();
+  return c;
+}
+
+class Transformer final : public FamilyModel {
+ public:
+  explicit Transformer(TransformerConfig c) : c_(std::move(c)) {}
+
+  formats::ModelConfig& config() override { return c_; }
+
+  void mixer_tensors(formats::TensorList& list, int64_t) const override {
+    const formats::AttentionConfig& a = c_.every;
+    add_attention_tensors(list, a, c_.hidden_size);
+    if (!c_.qk_norm) return;
+    list.add("q_norm.weight", {c_.wide_qk_norm ? a.heads * a.head_dim : a.head_dim}, c_.wide_qk_norm ? "D" : "d");
+    list.add("k_norm.weight", {c_.wide_qk_norm ? a.kv_heads * a.head_dim : a.head_dim},
+             c_.wide_qk_norm ? "H_kv d" : "d");
+  }
+
+  LayerShape mixer_shape(int layer) const override { return attention_shape(options(layer)); }
+
+  MemoryCard card() const override {
+    if (c_.every.window == 0) return {"slot t (append)", "k, v", "none", "softmax over positions"};
+    return {"slot t mod " + std::to_string(c_.every.window) + " (ring)", "k, v", "0 at the slot written, 1 elsewhere",
+            "softmax over filled slots"};
+  }
+
+  std::unique_ptr<Mixer> mixer(int layer, const std::string& p, const Weights& w) const override {
+    AttentionWeights weights = attention_weights(p, c_.every.qkv_bias, w);
+    weights.q_norm = w.exact_if(c_.qk_norm, p + "q_norm.weight");
+    weights.k_norm = w.exact_if(c_.qk_norm, p + "k_norm.weight");
+    return make_softmax_attention(options(layer), std::move(weights), w.numerics());
+  }
+
+ private:
+  AttentionOptions options(int layer) const { return attention_options(c_.every, c_.hidden_size, layer); }
+
+  TransformerConfig c_;
+};
+
+}  // namespace
+
+std::unique_ptr<FamilyModel> read_transformer(const formats::Checkpoint& checkpoint, const std::string& flavour) {
+  require_flavour(flavour, "fla", "transformer");
+  return std::make_unique<Transformer>(read(checkpoint));
+}
+
+}  // namespace slotscope::engine
