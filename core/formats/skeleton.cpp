@@ -54,10 +54,12 @@ int64_t ModelReader::read_slots(int64_t d_k) {
   return slots.value_or(d_k);
 }
 
-void ModelReader::read_sizes(int64_t default_hidden, int64_t default_layers, double default_eps) {
+void ModelReader::read_sizes(int64_t default_hidden, int64_t default_layers, double default_eps,
+                             const char* other_eps) {
   c_.hidden_size = cfg.get_int("hidden_size", default_hidden, 1, 1 << 20);
   c_.layers = cfg.get_int("num_hidden_layers", default_layers, 1, 1 << 14);
-  c_.norm_eps = c_.mlp_norm_eps = cfg.get_positive("norm_eps", default_eps);
+  const bool other = other_eps && !cfg.value("norm_eps") && cfg.value(other_eps);
+  c_.norm_eps = c_.mlp_norm_eps = cfg.get_positive(other ? other_eps : "norm_eps", default_eps);
   c_.attention.assign(size_t(c_.layers), std::nullopt);
   find_prefix();
 }
@@ -82,6 +84,23 @@ int64_t ModelReader::read_kv_heads(std::string_view key, int64_t heads) {
   if (heads % *given)
     refuse(std::string(key), std::to_string(*given), "a divisor of the " + std::to_string(heads) + " heads");
   return *given;
+}
+
+int64_t ModelReader::read_value_heads(int64_t heads) {
+  const auto given = cfg.get_optional_int("num_v_heads", std::nullopt, 1, 1 << 16);
+  if (!given) cfg.set_row("num_v_heads", std::to_string(heads), "rule: num_heads");
+  if (given && *given % heads)
+    refuse("num_v_heads", std::to_string(*given), "a multiple of num_heads " + std::to_string(heads));
+  return given.value_or(heads);
+}
+
+int64_t ModelReader::read_expanded(const char* key, double fallback, int64_t width) {
+  const double product = double(width) * cfg.get_positive(key, fallback);
+  if (!(product >= 1 && product <= double(1 << 24)))
+    refuse(key, number_text(product / double(width)), "a factor that gives a width from 1 to 16777216");
+  if (double(int64_t(product)) != product)
+    cfg.warn(std::string(key) + ": " + number_text(product) + " is cut to " + std::to_string(int64_t(product)));
+  return int64_t(product);
 }
 
 void ModelReader::accept_old_norms() {

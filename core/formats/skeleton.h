@@ -80,11 +80,17 @@ class ModelReader {
   Config cfg;
 
   // hidden_size, num_hidden_layers, norm_eps; finds out whether names carry the root.
-  void read_sizes(int64_t default_hidden, int64_t default_layers, double default_eps = 1e-6);
+  // `other_eps`: the key of another code base's folders, read where norm_eps is absent.
+  void read_sizes(int64_t default_hidden, int64_t default_layers, double default_eps = 1e-6,
+                  const char* other_eps = nullptr);
   void find_prefix();
   int64_t read_heads(std::string_view key, int64_t fallback);
   // null or absent: `heads`. Must divide it.
   int64_t read_kv_heads(std::string_view key, int64_t heads);
+  // num_v_heads; null or absent: `heads`. A multiple of it.
+  int64_t read_value_heads(int64_t heads);
+  // int(width * factor), the factor positive: expand, or expand_v of families with a head_dim.
+  int64_t read_expanded(const char* key, double fallback, int64_t width);
   // FLA until 2025-02 (norm_first): norms inside attn and mlp, the latter with eps 1e-5 (spec: model-zoo 1.12).
   void accept_old_norms();
   // Hybrid entries, and RoPE settings where a layer uses RoPE (scaled kinds are refused). `mixer_rope`: the mixers use it too.

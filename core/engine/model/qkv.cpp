@@ -60,6 +60,23 @@ MixerState joined(std::vector<at::Tensor> memories, const std::vector<at::Tensor
   return {std::move(memories), position};
 }
 
+std::string gated_norm_name(formats::ModelReader& r, bool output_gate) {
+  const bool fused = r.cfg.get_bool("fuse_norm", true) && output_gate &&
+                     r.cfg.get_choice("hidden_act", "swish", {"swish", "silu"}) == "swish";
+  return fused ? "g_norm_swish_gate.weight" : "g_norm.weight";
+}
+
+formats::SkeletonNames mamba_names(const formats::Checkpoint& checkpoint) {
+  formats::SkeletonNames names;
+  names.root = "backbone.";
+  for (const char* name : {"backbone.embedding.weight", "embedding.weight"})
+    if (checkpoint.find(name)) names.embedding = "embedding.weight";
+  names.mixer_norm = "norm.weight";
+  names.mixer = "mixer.";
+  names.final_norm = "norm_f.weight";
+  return names;
+}
+
 at::Tensor repeat_heads(const at::Tensor& x, int64_t heads) {
   return x.size(2) == heads ? x : x.repeat_interleave(heads / x.size(2), 2);
 }

@@ -52,6 +52,11 @@ class QkvProjection {
 std::vector<at::Tensor> tails_of(const MixerState& state, size_t memories);
 MixerState joined(std::vector<at::Tensor> memories, const std::vector<at::Tensor>& tails, int64_t position);
 
+// The output norm of gla and retnet: its name says whether it is fused with a swish gate (spec: model-zoo 6.2).
+std::string gated_norm_name(formats::ModelReader& reader, bool output_gate);
+// The skeleton of mamba and mamba2: backbone.layers.<i>.mixer, no MLP; either name of the embedding.
+formats::SkeletonNames mamba_names(const formats::Checkpoint& checkpoint);
+
 // x [B,T,heads,d] with each head repeated for its group of consecutive query heads (spec: model-zoo 1.5).
 at::Tensor repeat_heads(const at::Tensor& x, int64_t heads);
 

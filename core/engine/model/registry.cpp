@@ -10,7 +10,16 @@ const std::vector<Family>& families() {
       {"raven", read_raven},
       {"gsa", read_gsa},
       {"abc", read_abc},
+      {"gla", read_gla},
+      {"retnet", read_retnet},
+      {"linear_attn", read_linear_attn},
+      {"delta_net", read_delta_net},
+      {"gated_deltanet", read_gated_deltanet},
+      {"kda", read_kda},
+      {"mamba2", read_mamba2},
+      {"mamba", read_mamba},
       {"transformer", read_transformer},
+      {"forgetting_transformer", read_forgetting_transformer},
   };
   return list;
 }

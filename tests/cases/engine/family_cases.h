@@ -22,6 +22,24 @@ inline const std::vector<FamilyCase>& family_cases() {
       {"gsa_hybrid", "gsa", "gsa", "dense", 8, 4 * 8 * 16},
       {"abc_default", "abc", "abc", "dense", 8, 4 * 8 * 12},
       {"abc_conv_norope_clamp", "abc", "abc", "dense", 8, 4 * 8 * 12},
+      {"gla_default", "gla", "gla", "dense", 8, 4 * 4 * 8},
+      {"gla_nogate", "gla", "gla", "dense", 8, 4 * 4 * 8},
+      {"gla_unfused_norm", "gla", "gla", "dense", 8, 4 * 4 * 8},
+      {"retnet_default", "retnet", "retnet", "dense", 16, 4 * 8 * 16},
+      {"linear_elementwise_product", "linear_attn", "linear_attn", "dense", 8, 4 * 8 * 8},
+      {"linear_elu", "linear_attn", "linear_attn", "dense", 8, 4 * 8 * 8},
+      {"linear_dpfp", "linear_attn", "linear_attn", "dense", 8, 4 * 64 * 8},
+      {"linear_gqa_elu_normalised", "linear_attn", "linear_attn", "dense", 8, 2 * 8 * 8},
+      {"delta_default", "delta_net", "delta_net", "dense", 8, 4 * 8 * 8},
+      {"delta_gate_neg_relu", "delta_net", "delta_net", "dense", 8, 4 * 8 * 8},
+      {"gdn_default", "gated_deltanet", "gated_deltanet", "dense", 16, 2 * 8 * 16},
+      {"gdn_noconv", "gated_deltanet", "gated_deltanet", "dense", 16, 2 * 8 * 16},
+      {"kda_default", "kda", "kda", "dense", 8, 2 * 8 * 8},
+      {"mamba2_default", "mamba2", "mamba2", "dense", 16, 4 * 16 * 8},
+      {"mamba2_norm_before_gate", "mamba2", "mamba2", "dense", 16, 4 * 16 * 8},
+      {"mamba_default", "mamba", "mamba", "dense", 64, 64 * 8},
+      {"mamba_bias", "mamba", "mamba", "dense", 96, 96 * 4},
+      {"fox_default", "forgetting_transformer", "forgetting_attention", "append", 0, 2 * 32},
       {"transformer_default", "transformer", "attention", "append", 0, 2 * 32},
       {"transformer_swa_T80", "transformer", "attention", "ring", 16, 2 * 32 * 16},
   };
@@ -31,11 +49,7 @@ inline const std::vector<FamilyCase>& family_cases() {
 // Golden cases of families that do not run yet.
 inline const std::set<std::string>& not_yet() {
   static const std::set<std::string> names = {
-      "delta_default", "delta_gate_neg_relu", "fox_default", "gdn_default",
-      "gdn_noconv", "gla_default", "gla_nogate", "gla_unfused_norm",
-      "kda_default", "linear_dpfp", "linear_elementwise_product", "linear_elu",
-      "linear_gqa_elu_normalised", "mamba2_default", "mamba2_norm_before_gate", "mamba_bias", "mamba_default",
-      "mom_default", "mom_noshared", "retnet_default"};
+      "mom_default", "mom_noshared"};
   return names;
 }
 

@@ -168,6 +168,47 @@ SLOTSCOPE_CASE(norms_of_older_files) {
   }
 }
 
+// The families with a matrix state: options, names and older layouts; the numbers of what has no golden case of its own.
+SLOTSCOPE_CASE(matrix_families) {
+  CHECK_ERROR(Made(t, "gla_default").set("fuse_norm", false).inspect(), "g_norm.weight", "missing");
+  CHECK_ERROR(Made(t, "gla_default").set("feature_map", "elu").inspect(), "feature_map", "elu", "sqrelu");
+  CHECK_ERROR(Made(t, "gla_default").set("use_short_conv", true).inspect(), "q_conv1d.weight", "missing");
+  CHECK_ERROR(Made(t, "retnet_default").set("hidden_act", "gelu").inspect(), "hidden_act", "gelu");
+  CHECK_ERROR(Made(t, "linear_elu").set("feature_map", "hedgehog").inspect(), "feature_map_q.layer.weight", "[8, 8]");
+  CHECK_ERROR(Made(t, "delta_default").set("qk_norm", "l1").inspect(), "qk_norm", "l1", "sum");
+  CHECK_ERROR(Made(t, "delta_default").set("use_beta", false).inspect(), "b_proj", "not part");
+  CHECK_ERROR(Made(t, "gdn_default").set("num_v_heads", 3).inspect(), "num_v_heads", "3", "multiple");
+  CHECK_ERROR(Made(t, "gdn_default").set("head_dim", 16).inspect(), "q_proj.weight", "[16, 32]", "[32, 32]");
+  CHECK_ERROR(Made(t, "gdn_default").set("expand_v", 1e9).inspect(), "expand_v");
+  CHECK_ERROR(Made(t, "kda_default").set("lower_bound", 1).inspect(), "lower_bound");
+  CHECK_ERROR(Made(t, "mamba2_default").set("head_dim", 24).inspect(), "head_dim", "24", "64");
+  CHECK_ERROR(Made(t, "mamba2_default").set("n_groups", 3).inspect(), "n_groups", "3");
+  CHECK_ERROR(Made(t, "mamba2_default").set("dt_limit", {1, 0}).inspect(), "dt_limit");
+  CHECK_ERROR(Made(t, "mamba2_default").set("dt_limit", "x").inspect(), "dt_limit");
+  CHECK_ERROR(Made(t, "mamba_default").set("dt_rank", "some").inspect(), "dt_rank");
+  CHECK_ERROR(Made(t, "fox_default").set("attn", {{"layers", {0}}, {"num_heads", 4}}).inspect(), "attn", "hybrid");
+  CHECK(any_has(Made(t, "fox_default").set("window_size", 4).inspect().warnings, "window_size has no effect"));
+  Made unused(t, "gdn_default");
+  unused.tensors().shape("model.layers.0.attn.D", {2});
+  CHECK_EQ(unused.inspect().layers.size(), size_t(2));
+  // FoX until 2025-04 called the forget gate g_proj.
+  Made fox(t, "fox_default");
+  const auto ids = some_ids(9, 53);
+  const auto expected = fox.logits(ids);
+  for (const std::string i : {"0", "1"})
+    for (const std::string part : {"weight", "bias"})
+      fox.tensors().rename("model.layers." + i + ".attn.f_proj." + part, "model.layers." + i + ".attn.g_proj." + part);
+  CHECK_EQ(fox.logits(ids), expected);
+  // Hugging Face's names of the same mamba2.
+  Made hf(t, "mamba2_default");
+  const auto fla = hf.logits(ids);
+  hf.without("norm_eps").without("dt_limit").set("layer_norm_epsilon", 1e-5);
+  hf.set("time_step_limit", {0.0, {{"__float__", "Infinity"}}});
+  CHECK_EQ(hf.logits(ids), fla);
+  // A clamp of dt that binds is seen.
+  CHECK(worst(Made(t, "mamba2_default").set("dt_limit", {0.0, 0.05}).logits(ids), fla) > 1e-3);
+}
+
 // gsa and abc: keys and their misspellings, null slots, widths, and what the mixers do not have.
 SLOTSCOPE_CASE(slot_families) {
   CHECK_EQ(value_of(Made(t, "gsa_t2r_nullslots").inspect(), "num_slots"), std::string("8"));

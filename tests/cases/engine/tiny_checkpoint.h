@@ -2,6 +2,7 @@
 // by hand.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -56,6 +57,11 @@ class TinyCheckpoint {
     TinyCheckpoint c;
     const auto checkpoint = formats::Checkpoint::open(folder);
     c.config = *checkpoint->config();
+    // JSON has no infinity: write it as newer libraries do.
+    for (auto& [key, value] : c.config.items())
+      if (value.is_array())
+        for (auto& item : value)
+          if (item.is_number_float() && std::isinf(item.get<double>())) item = {{"__float__", "Infinity"}};
     for (const formats::TensorInfo& info : checkpoint->tensors()) {
       int64_t count = 1;
       for (const int64_t n : info.shape) count *= n;
