@@ -56,7 +56,7 @@ void add_info(CLI::App& app, Settings& s) {
       ->check(whole_number(0, formats::kMaxBins))->option_text("N")->needs(tensor)->group("One tensor");
   sub->add_flag("--log-bins", s.info.log_bins, "Bins as steps of the logarithm on both sides of zero, linear around it")
       ->needs(tensor)->group("One tensor");
-  add_output_flags(sub, s.console, false);
+  add_output_flags(sub, s.console, true);
 }
 
 void add_run(CLI::App& app, Settings& s) {

@@ -182,8 +182,7 @@ std::string files_text(const Findings& f) {
   if (const auto names = formats::weight_candidates(c); names.size() > 1) {
     std::string others;
     for (size_t i = 1; i < names.size(); ++i) others += (i > 1 ? ", " : "") + names[i];
-    text += row("weights", (names[0].empty() ? "top level" : names[0]) + ", 1 of " + std::to_string(names.size()) +
-                               " candidates; --weights takes another: " + others);
+    text += row("weights", (names[0].empty() ? "top level" : names[0]) + "; --weights takes another: " + others);
   }
   text += row("tensors", count_text(int64_t(c.tensors().size())));
   for (const auto& d : f.summary.dtypes)

@@ -320,7 +320,7 @@ void CheckpointPanel::fillCandidates() {
   for (size_t i = 0; i < names.size(); ++i) {
     const QString name = QString::fromStdString(names[i]);
     const QString shown = name.isEmpty() ? QString("top level") : views::oneLine(name);
-    candidates_->addItem(i == 0 ? QString("%1, 1 of %2 candidates").arg(shown).arg(names.size()) : shown,
+    candidates_->addItem(i == 0 ? QString("%1, 1 of %2 choices").arg(shown).arg(names.size()) : shown,
                          name);
   }
 }

@@ -12,8 +12,11 @@
 
 #include "core/error.h"
 #include "core/formats/config.h"
+#include "core/formats/json.h"
 #include "core/formats/moments.h"
 #include "core/formats/order_statistics.h"
+#include "core/formats/torch_slice.h"
+#include "core/formats/utf8.h"
 #include "core/formats/values.h"
 
 namespace slotscope::formats {
@@ -390,12 +393,27 @@ bool read_statistics(const Checkpoint& checkpoint, const TensorInfo& tensor, con
                                        : by_codes<uint16_t>(checkpoint, tensor, options, progress, out);
 }
 
+// A few bytes can be a tensor of any size (stride 0): statistics of it would take for ever and say nothing more.
+void require_bounded(const Checkpoint& checkpoint, const TensorInfo& tensor) {
+  if (tensor.strides.empty()) return;
+  const uint64_t count = element_count(tensor), size = uint64_t(dtype_bits(tensor.dtype) / 8);
+  uint64_t span = count > 0;  // elements from the first to the last, checked against the storage when the file was opened
+  for (size_t i = 0; i < tensor.shape.size() && count > 0; ++i)
+    span += uint64_t(tensor.shape[i] - 1) * uint64_t(tensor.strides[i]);
+  if (count <= span || count <= kMaxRepeatedBytes / size) return;
+  throw Error({checkpoint.files()[size_t(tensor.file)].string(), "tensor '" + printable(tensor.name) + "'",
+               thousands(span) + " stored elements that are repeated to " + thousands(count),
+               "at most " + thousands(kMaxRepeatedBytes) + " bytes of a tensor that repeats its storage",
+               "Save the tensor with .contiguous() if it is meant."});
+}
+
 }  // namespace
 
 std::optional<TensorStatistics> tensor_statistics(const Checkpoint& checkpoint, const TensorInfo& tensor,
                                                   const StatisticsOptions& options, Progress* progress) {
   check_options(options);
   require_computable(checkpoint, tensor);
+  require_bounded(checkpoint, tensor);
   TensorStatistics out;
   no_values(out);
   out.count = element_count(tensor);

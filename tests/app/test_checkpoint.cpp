@@ -304,7 +304,7 @@ class TestCheckpoint : public QObject {
     }));
     // Optimiser state is no choice; the averages are.
     QCOMPARE(panel.candidates()->count(), 2);
-    QCOMPARE(panel.candidates()->itemText(0), QString("model, 1 of 2 candidates"));
+    QCOMPARE(panel.candidates()->itemText(0), QString("model, 1 of 2 choices"));
     QSignalSpy chosen(&panel, &CheckpointPanel::weightsChosen);
     panel.candidates()->setCurrentIndex(1);
     Q_EMIT panel.candidates()->activated(1);

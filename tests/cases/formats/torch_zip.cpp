@@ -2,6 +2,7 @@
 #include "core/error.h"
 #include "core/formats/checkpoint.h"
 #include "core/formats/sharded.h"
+#include "core/formats/tensor_statistics.h"
 #include "core/formats/values.h"
 #include "core/formats/zip_archive.h"
 #include "tests/cases/case.h"
@@ -197,6 +198,8 @@ SLOTSCOPE_CASE(bad_views) {
   CHECK_EQ(checkpoint->total_bytes(), uint64_t(8));
   CHECK_EQ(read_values(*checkpoint, tensor, (uint64_t(1) << 40) - 2, 2), (Values{2, 2}));
   CHECK_ERROR(checkpoint->data(tensor), "tensor 'w'", "repeats the 8 bytes of its storage");
+  CHECK_ERROR(tensor_statistics(*checkpoint, tensor, {}, nullptr), "tensor 'w'", "1 stored elements",
+              "1,099,511,627,776");
 }
 
 // Every storage type and dtype: values, or listed by name and refused by name when used.
