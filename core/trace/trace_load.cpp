@@ -11,6 +11,8 @@
 namespace slotscope::trace {
 namespace {
 
+constexpr int kMostGroups = 20'000;  // of a run; a model has at most 16,384 layers
+
 struct Listing {
   std::vector<std::string> groups, datasets;
   std::vector<haddr_t> places;  // of the groups in the file
@@ -81,7 +83,9 @@ class Loader {
   std::string group_;
   const FileState& state_;
   RunInfo run_;
-  std::set<haddr_t> seen_;  // hard links may lead round in circles: a group counts once
+  // Hard links may lead round in circles (a group is not entered from within itself) and multiply the ways to one group.
+  std::vector<haddr_t> above_;
+  int groups_ = 0;
 };
 
 RunInfo Loader::load() {
@@ -233,8 +237,14 @@ void Loader::datasets(const std::string& relative, int depth) {
   const Listing list = list_group(source_, relative.empty() ? group_ : group_ + "/" + relative);
   const std::string prefix = relative.empty() ? "" : relative + "/";
   for (const std::string& name : list.datasets) add_dataset(prefix + name);
-  for (size_t i = 0; i < list.groups.size(); ++i)
-    if (seen_.insert(list.places[i]).second) datasets(prefix + list.groups[i], depth + 1);
+  for (size_t i = 0; i < list.groups.size(); ++i) {
+    if (std::find(above_.begin(), above_.end(), list.places[i]) != above_.end()) continue;
+    if (++groups_ > kMostGroups)
+      damaged(source_.name, group_, "more than " + std::to_string(kMostGroups) + " groups, or links that multiply them");
+    above_.push_back(list.places[i]);
+    datasets(prefix + list.groups[i], depth + 1);
+    above_.pop_back();
+  }
 }
 
 void Loader::add_dataset(const std::string& relative) {

@@ -5,10 +5,12 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 
 #include "core/error.h"
+#include "core/trace/repair.h"
 #include "core/trace/trace.h"
 #include "core/trace/writer.h"
 #include "tests/cases/case.h"
@@ -122,7 +124,7 @@ SLOTSCOPE_CASE(values_of_other_files_are_not_read) {
   }
 }
 
-// A group that holds itself, many times: opened once each, not for every way that leads there.
+// A group that holds itself, many times, is not entered from within itself; ways that multiply end in a refusal.
 SLOTSCOPE_CASE(circles_of_groups_end) {
   const Files files(t);
   const size_t before = Trace::open(files.trace)->run(0).datasets.size();
@@ -132,9 +134,35 @@ SLOTSCOPE_CASE(circles_of_groups_end) {
                      H5P_DEFAULT);
     H5Lcreate_hard(file, "/runs/0000/layers/0", file, "/runs/0000/layers/00", H5P_DEFAULT, H5P_DEFAULT);
   });
-  const auto trace = Trace::open(files.trace);
-  CHECK_EQ(trace->run(0).datasets.size(), before);
+  auto trace = Trace::open(files.trace);
+  const auto& datasets = trace->run(0).datasets;
+  const auto in = [&](const char* group) {
+    return std::count_if(datasets.begin(), datasets.end(), [&](const auto& d) { return d.path.starts_with(group); });
+  };
+  CHECK(in("layers/0/") > 5);
+  CHECK_EQ(in("layers/0/"), in("layers/00/"));
+  CHECK_EQ(datasets.size(), before + size_t(in("layers/00/")));
   CHECK_EQ(trace->run(0).layers.size(), size_t(2));  // "00" is no second layer 0
+  trace.reset();  // HDF5 opens no file for writing that it has open for reading
+  files.edit(nullptr, [&](hid_t file) {  // 40 ways at each of four levels
+    for (const char* name : {"/runs/0000/x", "/runs/0000/x/a", "/runs/0000/x/a/b", "/runs/0000/x/a/b/c"})
+      H5Gclose(H5Gcreate2(file, name, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    for (int i = 0; i < 40; ++i)
+      for (const char* name : {"/runs/0000/x", "/runs/0000/x/a", "/runs/0000/x/a/b", "/runs/0000/x/a/b/c"})
+        H5Lcreate_hard(file, name, file, (name + std::to_string(i)).c_str(), H5P_DEFAULT, H5P_DEFAULT);
+  });
+  CHECK_ERROR(Trace::open(files.trace), "more than 20000 groups");
+}
+
+// Another name for the tokens, before them in the alphabet, must not stand for them: repair copies what the paths of the format name.
+SLOTSCOPE_CASE(repair_of_a_linked_group) {
+  const Files files(t);
+  files.edit(nullptr, [&](hid_t file) {
+    H5Lcreate_hard(file, "/runs/0000/tokens", file, "/runs/0000/a", H5P_DEFAULT, H5P_DEFAULT);
+  });
+  const fs::path copy = files.trace.parent_path() / "copy.h5";
+  trace::repair(files.trace, copy);
+  CHECK_EQ(Trace::open(copy)->run(0).ids, Trace::open(files.trace)->run(0).ids);
 }
 
 SLOTSCOPE_CASE(impossible_shapes) {
