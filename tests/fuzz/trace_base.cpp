@@ -208,8 +208,13 @@ void attempt(Action action) {
   }
 }
 
-// What the views make of a trace.
+// What the views make of a trace; of one that is small enough for thousands of executions.
 void analyse_run(const Trace& trace, int r) {
+  for (const DatasetInfo& d : trace.run(r).datasets) {
+    int64_t elements = 1;
+    for (const int64_t n : d.shape)
+      if (__builtin_mul_overflow(elements, n, &elements) || elements > kMostElements) return;
+  }
   for (const LayerSpec& layer : trace.run(r).layers)
     if (layer.slots <= 4096) attempt([&] { analysis::load_head(trace, r, layer.index, 0); });
   const bool small = std::all_of(trace.run(r).layers.begin(), trace.run(r).layers.end(),
