@@ -11,6 +11,7 @@ namespace slotscope::trace {
 namespace {
 
 constexpr uint64_t kFletcherBytes = 4;
+constexpr size_t kMostRemembered = 1 << 16;
 
 // How many bytes a zlib stream makes; stops counting above `most`. 0 for a damaged one.
 uint64_t inflated_size(const unsigned char* data, uint64_t size, uint64_t most) {
@@ -121,6 +122,7 @@ void ChunkCheck::look(hid_t dataset, const std::vector<hsize_t>& start, const st
     }
     if (!seen_.contains(number)) {
       look_at(dataset, offset);
+      if (seen_.size() >= kMostRemembered) seen_.clear();  // chunks may be as small as one value: looking twice costs less
       seen_.insert(number);
     }
     size_t axis = rank;

@@ -18,6 +18,7 @@ constexpr std::string_view kSignature{"\x89HDF\r\n\x1a\n", 8};
 // zlib cannot pack better than 1:1032, so a size beyond this cannot come from the bytes of the file.
 constexpr int64_t kLargestRatio = 1100;
 constexpr int64_t kSlack = int64_t(1) << 20;
+constexpr int64_t kMostWhole = 1'000'000;  // values of a dataset that is read as a whole: spans, texts
 constexpr size_t kOpenDatasets = 12;
 constexpr int64_t kLargestCache = int64_t(256) << 20;
 
@@ -213,7 +214,9 @@ Handle Source::own_properties(hid_t dataset, const std::string& path) const {
 }
 
 void Source::require_sound(hid_t dataset, const std::string& path) const {
-  const Handle properties = own_properties(dataset, path);
+  const Handle properties = own_properties(dataset, path), space(H5Dget_space(dataset));
+  const hssize_t values = H5Sget_simple_extent_npoints(space);
+  if (values < 0 || values > kMostWhole) damaged(name, path, std::to_string(values) + " values");
   if (H5Pget_layout(properties) == H5D_CHUNKED && H5Pget_nfilters(properties) > 0)
     ChunkCheck(dataset, properties, name, path, file_size).look(dataset);
 }

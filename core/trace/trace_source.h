@@ -59,7 +59,7 @@ class Source {
   bool swmr = false;  // the writer did not close the file: it died, or is still at work
 
  private:
-  // As own_properties, with a look at every chunk: for small datasets that are read as a whole.
+  // As own_properties, with a limit of values and a look at every chunk: for small datasets that are read as a whole.
   void require_sound(hid_t dataset, const std::string& path) const;
   void reopen_with_cache(Numbers& data, const std::string& path) const;
   void read_raw(const Numbers& data, const std::string& path, int64_t first, int64_t count, int64_t head,

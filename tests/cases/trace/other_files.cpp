@@ -175,6 +175,18 @@ SLOTSCOPE_CASE(impossible_shapes) {
     });
     CHECK_ERROR(Trace::open(files.trace), "hidden", "need more bytes than a file of");
   }
+  {  // a text of 2^40 packed values is no text, and its chunks are not counted
+    const Files files(t);
+    files.edit("/runs/0000/prompt/text", [&](hid_t file) {
+      const hid_t properties = H5Pcreate(H5P_DATASET_CREATE);
+      const hsize_t values = hsize_t(1) << 40, one = 1;
+      H5Pset_chunk(properties, 1, &one);
+      H5Pset_deflate(properties, 1);
+      make(file, "/runs/0000/prompt/text", H5Screate_simple(1, &values, nullptr), properties, H5T_C_S1);
+      H5Pclose(properties);
+    });
+    CHECK_ERROR(Trace::open(files.trace), "prompt/text", "1099511627776 values");
+  }
   {  // no value at all is not the value 0
     const Files files(t);
     files.edit(path, [&](hid_t file) { make(file, path, H5Screate(H5S_NULL)); });
