@@ -105,6 +105,13 @@ at::Tensor MatrixMixer::empty_matrix(int64_t batch) const {
   return at::zeros({batch, shape_.route_heads, shape_.d_v, shape_.d_k}, n_.options(n_.exact));
 }
 
+at::Tensor MatrixMixer::gated_output(const at::Tensor& x, const at::Tensor& o, const at::Tensor& norm, double eps,
+                                     const at::Tensor& gate, const at::Tensor& out) const {
+  at::Tensor y = rms_norm_exact(o, norm, eps, n_.exact);
+  if (gate.defined()) y = y * at::silu(split(linear_map(x, gate), o.size(2)));
+  return linear_map(y.flatten(2).to(n_.compute), out);
+}
+
 at::Tensor MatrixMixer::scan(MatrixStateInput in, at::Tensor& matrix, Observer& observer) const {
   const auto has = [&](Field field) {
     return std::find(shape_.fields.begin(), shape_.fields.end(), field) != shape_.fields.end();

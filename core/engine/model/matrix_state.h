@@ -50,6 +50,11 @@ class MatrixMixer : public LayerMixer {
   // Tells query, key, value, log_decay and write_strength as far as they are there, runs the scan, replaces `matrix`.
   at::Tensor scan(MatrixStateInput in, at::Tensor& matrix, Observer& observer) const;
 
+  // W_out concat_h(RMS_eps(o_h; norm) * silu((W_gate x)_h)) of o [B,T,H,d_v]; without a gate where it is undefined
+  // (spec: model-zoo 6.3, 9, 10, 11).
+  at::Tensor gated_output(const at::Tensor& x, const at::Tensor& o, const at::Tensor& norm, double eps,
+                          const at::Tensor& gate, const at::Tensor& out) const;
+
   int64_t tails_;
 };
 

@@ -83,9 +83,7 @@ class RetNet final : public MatrixMixer {
     in.scale = s.scale;
     const at::Tensor o = scan(in, matrix, observer);
     state = {{matrix}, state.position + x.size(1)};
-    at::Tensor y = rms_norm_exact(o, norm_, c_.norm_eps, n_.exact);
-    if (gate_.defined()) y = y * at::silu(split(linear_map(x, gate_), s.heads));
-    return linear_map(y.flatten(2).to(n_.compute), out_);
+    return gated_output(x, o, norm_, c_.norm_eps, gate_, out_);
   }
 
  private:
