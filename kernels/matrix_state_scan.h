@@ -41,4 +41,12 @@ extern template void matrix_state_scan_cpu(const MatrixStateScanInput<float>&, c
 extern template void matrix_state_scan_cpu(const MatrixStateScanInput<double>&,
                                            const MatrixStateScanOutput<double>&, int64_t, int64_t);
 
+// All rows, on device pointers, on `stream` (cudaStream_t), asynchronous, deterministic; any d_k, fastest up to 1024 (wider
+// rows stay in global memory). Every sum of d_k products is off by at most (d_k + 2) u of the sum of their magnitudes, u
+// half a unit in the last place; with keeps at most 1 and, under the delta rule, strength |k|^2 at most 2, a token does
+// not amplify what tokens before it were off by. Throws std::runtime_error with the CUDA message when the launch fails,
+// std::logic_error in a build without CUDA.
+void matrix_state_scan_cuda(const MatrixStateScanInput<float>&, const MatrixStateScanOutput<float>&, void* stream);
+void matrix_state_scan_cuda(const MatrixStateScanInput<double>&, const MatrixStateScanOutput<double>&, void* stream);
+
 }  // namespace slotscope::kernels

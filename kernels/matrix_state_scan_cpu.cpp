@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <stdexcept>
 
 #include "kernels/matrix_state_scan.h"
 
@@ -73,5 +74,14 @@ template void matrix_state_scan_cpu(const MatrixStateScanInput<float>&, const Ma
                                     int64_t);
 template void matrix_state_scan_cpu(const MatrixStateScanInput<double>&, const MatrixStateScanOutput<double>&,
                                     int64_t, int64_t);
+
+#ifndef SLOTSCOPE_HAS_CUDA
+void matrix_state_scan_cuda(const MatrixStateScanInput<float>&, const MatrixStateScanOutput<float>&, void*) {
+  throw std::logic_error("matrix_state_scan_cuda: this build has no CUDA kernels");
+}
+void matrix_state_scan_cuda(const MatrixStateScanInput<double>&, const MatrixStateScanOutput<double>&, void*) {
+  throw std::logic_error("matrix_state_scan_cuda: this build has no CUDA kernels");
+}
+#endif
 
 }  // namespace slotscope::kernels

@@ -84,14 +84,6 @@ std::vector<int32_t> eos_ids(const nlohmann::json* config) {
   return ids;
 }
 
-void check_device(const FamilyModel& family, const std::string& type, const at::Device& device) {
-  if (device.is_cpu() || family.runs_on_cuda()) return;
-  throw Error({.item = "--device",
-               .found = device.str() + " for a model of type " + type,
-               .expected = "cpu: the state scan of this family has no CUDA kernel yet",
-               .advice = "Use --device cpu"});
-}
-
 void check_room_for_weights(const ModelInfo& info, const Numerics& n, const formats::Checkpoint& checkpoint,
                             const LoadOptions& options) {
   const int64_t needed = info.parameters * int64_t(at::elementSize(n.compute));
@@ -124,7 +116,6 @@ std::unique_ptr<Model> Model::load(std::shared_ptr<const formats::Checkpoint> ch
   std::string type;
   const auto family = read_model(*checkpoint, options.flavour, type);
   model->info_ = describe_model(*family, type, *checkpoint);
-  check_device(*family, type, numerics.device);
   check_room_for_weights(model->info_, numerics, *checkpoint, options);
   progress.begin_stage("loading weights", int64_t(checkpoint->total_bytes()));
   const c10::InferenceMode inference;

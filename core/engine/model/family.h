@@ -31,9 +31,6 @@ class FamilyModel {
   virtual void check_values(const formats::Checkpoint&);       // facts that only values tell
   virtual Block block(int layer, const Weights& weights);      // norms, mixer and MLP of one layer
   virtual Norm final_norm(const Weights& weights);
-
-  // Whether the mixer's operations exist on CUDA; else a load on CUDA is refused by the family's name.
-  virtual bool runs_on_cuda() const { return true; }
 };
 
 // Reads the family's keys; its tensors are checked afterwards. `flavour` as in inspect().

@@ -113,7 +113,6 @@ class GlaModel final : public FamilyModel {
   explicit GlaModel(GlaConfig c) : c_(std::move(c)) {}
 
   formats::ModelConfig& config() override { return c_; }
-  bool runs_on_cuda() const override { return false; }
   void mixer_tensors(formats::TensorList& list, int64_t) const override {
     const MatrixSizes& s = c_.sizes;
     c_.qkv.tensors(list);

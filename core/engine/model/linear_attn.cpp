@@ -138,7 +138,6 @@ class LinearModel final : public FamilyModel {
   explicit LinearModel(LinearConfig c) : c_(std::move(c)) {}
 
   formats::ModelConfig& config() override { return c_; }
-  bool runs_on_cuda() const override { return false; }
   void mixer_tensors(formats::TensorList& list, int64_t) const override {
     const MatrixSizes& s = c_.sizes;
     const int64_t d = c_.head_width;

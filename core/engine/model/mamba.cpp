@@ -91,12 +91,12 @@ class Mamba final : public MatrixMixer {
     tell(observer, Field::value, u.unsqueeze(2));
     tell(observer, Field::write_strength, dt.unsqueeze(2));
     std::vector<at::Tensor> outputs;
-    for (int64_t begin = 0; begin < tokens; begin += kChunk) {  // [T,I,N] decays: in bounded pieces
-      const int64_t end = std::min(tokens, begin + kChunk);
+    for (int64_t begin = 0; begin < tokens; begin += piece()) {  // [T,I,N] decays: in bounded pieces
+      const int64_t end = std::min(tokens, begin + piece());
       const auto cut = [&](const at::Tensor& t) { return t.slice(1, begin, end); };
-      MatrixStateInput piece{cut(in.query), cut(in.key), cut(in.value), cut(dt).unsqueeze(-1) * a_, cut(dt)};
-      piece.state = in.state;
-      const MatrixStateOutput out = matrix_state_scan(piece);
+      MatrixStateInput part{cut(in.query), cut(in.key), cut(in.value), cut(dt).unsqueeze(-1) * a_, cut(dt)};
+      part.state = in.state;
+      const MatrixStateOutput out = matrix_state_scan(part);
       in.state = out.state;
       outputs.push_back(out.output.squeeze(-1));
     }
@@ -106,11 +106,12 @@ class Mamba final : public MatrixMixer {
   }
 
   int64_t work_bytes(int64_t tokens, int64_t before) const override {
-    return MatrixMixer::work_bytes(tokens, before) + 3 * kChunk * c_.sizes.d_v * c_.sizes.d_k * element();
+    return MatrixMixer::work_bytes(tokens, before) + 3 * piece() * c_.sizes.d_v * c_.sizes.d_k * element();
   }
 
  private:
-  static constexpr int64_t kChunk = 64;
+  // Tokens per scan; on a GPU a scan has to be worth its start.
+  int64_t piece() const { return n_.device.is_cpu() ? 64 : 256; }
 
   MambaConfig c_;
   at::Tensor in_, in_bias_;
@@ -123,7 +124,6 @@ class MambaModel final : public FamilyModel {
   explicit MambaModel(MambaConfig c) : c_(std::move(c)) {}
 
   formats::ModelConfig& config() override { return c_; }
-  bool runs_on_cuda() const override { return false; }
   void mixer_tensors(formats::TensorList& list, int64_t) const override {
     const int64_t I = c_.sizes.d_v, N = c_.sizes.d_k, D = c_.sizes.hidden, R = c_.rank;
     list.add("in_proj.weight", {2 * I, D}, "2I, D");

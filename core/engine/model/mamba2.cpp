@@ -146,7 +146,6 @@ class Mamba2Model final : public FamilyModel {
   explicit Mamba2Model(Mamba2Config c) : c_(std::move(c)) {}
 
   formats::ModelConfig& config() override { return c_; }
-  bool runs_on_cuda() const override { return false; }
   void mixer_tensors(formats::TensorList& list, int64_t) const override {
     const MatrixSizes& s = c_.sizes;
     const int64_t in = c_.inner + c_.conv_width() + s.heads;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/engine/cuda_stream.h"
 #include "kernels/matrix_state_scan.h"
 
 namespace slotscope::engine {
@@ -39,6 +40,10 @@ void run(const MatrixStateInput& in, MatrixStateOutput& out) {
   input.d_v = int(value.size(3));
   input.scale = Real(in.scale);
   const kernels::MatrixStateScanOutput<Real> output{out.state.data_ptr<Real>(), out.output.data_ptr<Real>()};
+  if (query.is_cuda()) {
+    kernels::matrix_state_scan_cuda(input, output, current_cuda_stream(query.device().index()));
+    return;
+  }
   const int64_t work = std::max<int64_t>(1, 3 * input.tokens * input.d_k * input.d_v);
   at::parallel_for(
       0, input.batch * input.heads, std::max<int64_t>(1, kWorkPerThread / work),
@@ -50,7 +55,6 @@ void run(const MatrixStateInput& in, MatrixStateOutput& out) {
 MatrixStateOutput matrix_state_scan(const MatrixStateInput& in) {
   const int64_t batch = in.query.size(0), tokens = in.query.size(1), queries = in.query.size(2),
                 d_k = in.query.size(3), keys = in.key.size(2), heads = in.value.size(2), d_v = in.value.size(3);
-  TORCH_CHECK(in.query.is_cpu(), "the matrix state scan runs on the CPU only");
   TORCH_CHECK(heads % keys == 0 && (heads % queries == 0 || queries % heads == 0), "head counts");
   TORCH_CHECK(in.key.sizes() == at::IntArrayRef({batch, tokens, keys, d_k}), "key shape");
   TORCH_CHECK(in.value.sizes() == at::IntArrayRef({batch, tokens, heads, d_v}), "value shape");

@@ -23,7 +23,6 @@ struct MatrixStateOutput {
   at::Tensor output;  // [B,T,max(Q,R),d_v], dtype of the state
   at::Tensor state;   // after the segment
 };
-// CPU only: there is no CUDA kernel yet, and families that use it say so before they load.
 MatrixStateOutput matrix_state_scan(const MatrixStateInput&);
 
 struct MatrixSizes {

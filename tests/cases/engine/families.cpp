@@ -52,7 +52,7 @@ Errors compare(Context& t, const std::string& name, const std::string& dtype) {
 }  // namespace
 
 SLOTSCOPE_CASE(golden_float64) {
-  for (const FamilyCase& c : family_cases_here(t)) {
+  for (const FamilyCase& c : family_cases()) {
     const Errors e = compare(t, c.name, "float64");
     CHECK_CLOSE(e.logits, 0, 1e-9);
     // The files hold these rounded to float32.
@@ -65,7 +65,7 @@ SLOTSCOPE_CASE(golden_float64) {
 
 SLOTSCOPE_CASE(golden_float32) {
   const double tolerance = t.device() == "cpu" ? 1e-4 : 2e-4;
-  for (const FamilyCase& c : family_cases_here(t)) {
+  for (const FamilyCase& c : family_cases()) {
     const Errors e = compare(t, c.name, "float32");
     CHECK_CLOSE(e.logits, 0, tolerance);
     CHECK_CLOSE(e.block, 0, tolerance);
@@ -98,7 +98,7 @@ SLOTSCOPE_CASE(every_case_is_there) {
 
 SLOTSCOPE_CASE(whole_is_segmented) {
   for (const std::string dtype : {"float64", "float32"})
-    for (const FamilyCase& c : family_cases_here(t)) {
+    for (const FamilyCase& c : family_cases()) {
       const auto model = load_model(t.data("golden/models/" + c.name), dtype, t.device());
       double most = 0, largest_logit = 0;
       for (const int64_t length : {1, 63, 64, 65, 129}) {

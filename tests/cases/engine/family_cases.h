@@ -46,24 +46,6 @@ inline const std::vector<FamilyCase>& family_cases() {
   return list;
 }
 
-// The cases that run on the device of the test: families with a matrix state have no CUDA kernel yet and are refused there by
-// name, which is checked here.
-inline std::vector<FamilyCase> family_cases_here(Context& t) {
-  static const std::set<std::string> cpu_only = {"gla",    "retnet", "linear_attn", "delta_net", "gated_deltanet",
-                                                 "kda", "mamba2", "mamba"};
-  std::vector<FamilyCase> here;
-  for (const FamilyCase& c : family_cases()) {
-    if (t.device() == "cpu" || !cpu_only.contains(c.model_type)) {
-      here.push_back(c);
-      continue;
-    }
-    CHECK_ERROR(load_model(t.data("golden/models/" + c.name), "float32", t.device()), "no CUDA kernel yet", c.model_type);
-  }
-  if (here.size() < family_cases().size())
-    t.note(std::to_string(family_cases().size() - here.size()) + " cases of families that run on the CPU only are left out");
-  return here;
-}
-
 // Golden cases of families that do not run yet.
 inline const std::set<std::string>& not_yet() {
   static const std::set<std::string> names = {
