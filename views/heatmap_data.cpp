@@ -137,7 +137,7 @@ QString emptyReason(const HeadData& head, Quantity quantity, int64_t reference) 
   return QStringLiteral("nothing is routed here");
 }
 
-QVector<HeatmapChoice> sortChoices(const HeadData* head, int64_t token) {
+QVector<HeatmapChoice> sortChoices(const HeadData* head, int64_t token, bool follows_a) {
   QString reads;
   if (head && readsAt(*head, token).empty())
     reads = head->read_token.empty() ? QStringLiteral("not captured: run again with read_weight")
@@ -149,7 +149,16 @@ QVector<HeatmapChoice> sortChoices(const HeadData* head, int64_t token) {
           {int(HeatmapSort::slot), QStringLiteral("slot number"), {}},
           {int(HeatmapSort::read_weight), QStringLiteral("read weight"), reads},
           {int(HeatmapSort::as_a), QStringLiteral("as A"),
-           QStringLiteral("an order to follow needs two runs in Compare")}};
+           follows_a ? QString() : QStringLiteral("an order to follow needs two runs in Compare")}};
+}
+
+HeatmapRows rowsInOrder(const HeadData& head, std::vector<int> slots) {
+  HeatmapRows rows;
+  rows.slot = std::move(slots);
+  rows.row_of.assign(size_t(head.writes.slots), -1);
+  for (size_t r = 0; r < rows.slot.size(); ++r)
+    if (rows.slot[r] >= 0 && size_t(rows.slot[r]) < rows.row_of.size()) rows.row_of[size_t(rows.slot[r])] = int64_t(r);
+  return rows;
 }
 
 HeatmapRows sortRows(const HeadData& head, HeatmapSort sort, int64_t token, bool hide_empty) {

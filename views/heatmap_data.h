@@ -27,7 +27,7 @@ struct HeatmapChoice {
   QString name, why;
 };
 QVector<HeatmapChoice> quantityChoices(const HeadData* head);
-QVector<HeatmapChoice> sortChoices(const HeadData* head, int64_t token);
+QVector<HeatmapChoice> sortChoices(const HeadData* head, int64_t token, bool follows_a = false);
 QString quantityName(Quantity);     // "write strength s"
 QString quantitySymbol(Quantity);   // "s"
 QString quantityFormula(Quantity);  // "s = 1 − exp(a·r)   Raven section 3"
@@ -46,6 +46,8 @@ struct HeatmapRows {
   std::vector<RowGroup> groups;  // runs of one class; empty unless sorted by class
 };
 HeatmapRows sortRows(const HeadData& head, HeatmapSort sort, int64_t token, bool hide_empty);
+// Rows in an order that was made elsewhere; without groups.
+HeatmapRows rowsInOrder(const HeadData& head, std::vector<int> slots);
 
 // p over slots at a token, mean of the query heads that read this head; empty when not captured there.
 std::vector<double> readsAt(const HeadData& head, int64_t token);

@@ -111,7 +111,12 @@ QString HeatmapView::csv() const {
        QString::number(scale_.low, 'g', 9) + QStringLiteral(" to ") + QString::number(scale_.high, 'g', 9));
   line(QStringLiteral("cells"),
        QStringLiteral("routed cells of the visible tokens and slots, unreduced; all others are not routed"));
-  text += QStringLiteral("token,slot,value\n");
+  return text + QStringLiteral("token,slot,value\n") + csvCells({});
+}
+
+QString HeatmapView::csvCells(const QString& prefix) const {
+  QString text;
+  if (!head_) return text;
   const CellRange range = tokenRange();
   const auto number = [](double v) {
     return std::isfinite(v) ? QString::number(v, 'g', 17)
@@ -121,7 +126,7 @@ QString HeatmapView::csv() const {
   };
   const auto row = [&](int64_t t, int slot) {
     if (const auto v = cellValue(*head_, quantity_, slot, t, reference()))
-      text += QString::number(t) + QLatin1Char(',') + QString::number(slot) + QLatin1Char(',') + number(*v) +
+      text += prefix + QString::number(t) + QLatin1Char(',') + QString::number(slot) + QLatin1Char(',') + number(*v) +
               QLatin1Char('\n');
   };
   const auto& w = head_->writes;

@@ -45,15 +45,18 @@ int64_t tickStep(double cell_width, double least) {
   return int64_t(1e15);
 }
 
-HeatmapGeometry HeatmapGeometry::make(const QRectF& area, CellRange tokens, CellRange rows, double scale) {
+HeatmapGeometry HeatmapGeometry::make(const QRectF& area, CellRange tokens, CellRange rows, double scale,
+                                      bool pane) {
   HeatmapGeometry g;
   g.area = area;
   g.scale = scale;
+  g.pane = pane;
   g.first = tokens.first, g.last = std::max(tokens.second, tokens.first + 1);
   g.row_first = rows.first, g.row_last = std::max(rows.second, rows.first + 1);
-  const double width = std::max(1.0, area.width() - (kLeft + kRight) * scale);
+  const double width = std::max(1.0, area.width() - (kLeft + (pane ? kPaneRight : kRight)) * scale);
   const bool strip = width / double(g.last - g.first) >= kTokenStripFrom * scale;
-  const double height = std::max(1.0, area.height() - (kTop + (strip ? kBottomWithTokens : kBottom)) * scale);
+  const double bottom = pane ? (strip ? kPaneBottomWithTokens : kPaneBottom) : strip ? kBottomWithTokens : kBottom;
+  const double height = std::max(1.0, area.height() - (kTop + bottom) * scale);
   g.plot = QRectF(area.left() + kLeft * scale, area.top() + kTop * scale, width, height);
   return g;
 }
@@ -74,7 +77,7 @@ HeatmapGeometry::Part HeatmapGeometry::partAt(const QPointF& p) const {
   if (in_rows && p.x() < plot.left()) return Part::SlotMargin;
   if (in_rows) return Part::EslMargin;
   if (in_columns && p.y() >= plot.bottom()) return Part::TokenStrip;
-  if (p.y() < plot.top() && p.x() >= plot.right()) return Part::EslTitle;
+  if (p.y() < plot.top() && p.x() >= plot.right()) return pane ? Part::Nothing : Part::EslTitle;
   return in_columns ? Part::Spans : Part::Nothing;
 }
 

@@ -32,15 +32,19 @@ int64_t tickStep(double cell_width, double least = 60);
 struct HeatmapGeometry {
   static constexpr double kLeft = 100, kRight = 78, kTop = 24, kBottom = 40, kBottomWithTokens = 46;
   static constexpr double kTokenStripFrom = 9, kSlotIdsFrom = 11;
+  // As a pane of a comparison: no bars at the right, no ticks; the token axis is drawn once, under both.
+  static constexpr double kPaneRight = 16, kPaneBottom = 8, kPaneBottomWithTokens = 25;
 
   QRectF area;                          // everything: margins included
   QRectF plot;                          // the cells
   int64_t first = 0, last = 1;          // visible tokens
   int64_t row_first = 0, row_last = 1;  // visible rows (display order)
   double scale = 1;                     // of margins and text
+  bool pane = false;                    // of a comparison
 
   // Lays the plot out inside `area`; `scale` multiplies the margins (text size).
-  static HeatmapGeometry make(const QRectF& area, CellRange tokens, CellRange rows, double scale = 1);
+  static HeatmapGeometry make(const QRectF& area, CellRange tokens, CellRange rows, double scale = 1,
+                              bool pane = false);
 
   double cellWidth() const { return plot.width() / double(last - first); }
   double rowHeight() const { return plot.height() / double(row_last - row_first); }

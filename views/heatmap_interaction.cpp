@@ -62,7 +62,7 @@ std::pair<int, qint64> HeatmapView::cellAt(const QPointF& at) const {
   const int64_t row = std::clamp<int64_t>(g.rowAt(at.y()), 0, int64_t(rows_.slot.size()) - 1);
   const int slot = rows_.slot[size_t(row)];
   const qint64 token = std::min<qint64>(g.tokenAt(at.x()), tokens() - 1);
-  const Picture& picture = pictureFor(tokenRange(), row_range_);
+  const Picture& picture = pictureFor({tokenRange().first, std::min(tokenRange().second, tokens())}, row_range_);
   if (!picture.grid || picture.grid->tokens_per_column <= 1 || quantity_ == Quantity::survival_of)
     return {slot, token};
   const double width = picture.grid->tokens_per_column;
@@ -139,7 +139,7 @@ bool HeatmapView::mouseMove(QMouseEvent* event) {
       const Part part = g.partAt(press_);
       if (part != Part::TokenStrip)
         setRowRange(panRange(press_rows_, -std::llround(by.y() / rh), int64_t(rows_.slot.size())));
-      const CellRange next = panRange(press_tokens_, -std::llround(by.x() / cw), tokens());
+      const CellRange next = panRange(press_tokens_, -std::llround(by.x() / cw), axisTokens());
       if (part != Part::SlotMargin && next != tokenRange()) {
         setTokenRange(next, drag_merged_);
         drag_merged_ = true;
@@ -252,7 +252,7 @@ bool HeatmapView::wheel(QWheelEvent* event) {
     const auto by = int64_t(-wheel_rest_tokens_ / 120 * std::max(1.0, double(width) / 10));
     if (by == 0) return true;
     wheel_rest_tokens_ = 0;
-    setTokenRange(panRange(tokenRange(), by, tokens()));
+    setTokenRange(panRange(tokenRange(), by, axisTokens()));
     return true;
   }
   const bool rows =
@@ -260,7 +260,7 @@ bool HeatmapView::wheel(QWheelEvent* event) {
   double& rest = rows ? wheel_rest_rows_ : wheel_rest_tokens_;
   rest += units;
   const CellRange now = rows ? row_range_ : tokenRange();
-  const int64_t total = rows ? int64_t(rows_.slot.size()) : tokens(), width = now.second - now.first;
+  const int64_t total = rows ? int64_t(rows_.slot.size()) : axisTokens(), width = now.second - now.first;
   const double factor = wheelFactor(rest);
   // Small deltas of touchpads add up until they change a whole cell, or a whole notch has come.
   if (std::abs(rest) < 120 && std::llround(double(width) / factor) == width) return true;
@@ -496,7 +496,7 @@ void HeatmapView::keyPressEvent(QKeyEvent* event) {
   const auto zoom = [&](double factor) {
     setTokenRange(zoomRange(tokenRange(),
                             std::clamp(token, double(tokenRange().first), double(tokenRange().second)),
-                            factor, tokens()));
+                            factor, axisTokens()));
   };
   if (event->matches(QKeySequence::Copy)) {
     const auto v = cellValue(*head_, quantity_, s.slot, s.token, reference());
@@ -542,7 +542,7 @@ void HeatmapView::keyPressEvent(QKeyEvent* event) {
       if (control && (event->modifiers() & Qt::AltModifier))
         return setRowRange({0, int64_t(rows_.slot.size())});
       if (control) break;
-      return setTokenRange({0, tokens()});
+      return setTokenRange({0, axisTokens()});
     case Qt::Key_Plus:
     case Qt::Key_Equal:
       if (control) break;  // text size
@@ -591,7 +591,7 @@ void HeatmapView::keyPressEvent(QKeyEvent* event) {
       timeline_->nextSpeed();
       return;
     case Qt::Key_S:
-      setSort(HeatmapSort(next_choice(sortChoices(head_.get(), reference()), int(sort_))));
+      setSort(HeatmapSort(next_choice(sortChoices(head_.get(), reference(), !followed_.empty()), int(sort_))));
       return;
     case Qt::Key_C:
       setQuantity(Quantity(next_choice(quantityChoices(head_.get()), int(quantity_))));

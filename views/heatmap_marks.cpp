@@ -86,7 +86,7 @@ void paintSelection(QPainter& p, const HeatmapScene& s) {
     const double x = g.slotIds() ? g.plot.left() - 15 - w : g.area.left() + 4;
     paintChip(p, QRectF(x, y, w, 16 * k), text, *s.theme);
   }
-  if (token_seen) {
+  if (token_seen && !g.pane) {
     QString text = count(shown(token, s.count_from_one));
     if (s.run && token < s.run->tokens) {
       const auto b = s.run->token_bytes(token);

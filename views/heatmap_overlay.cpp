@@ -7,6 +7,7 @@
 #include "views/format.h"
 #include "views/answer_verdict.h"
 #include "views/heatmap_paint.h"
+#include "views/painted_view.h"
 
 namespace slotscope::views {
 
@@ -239,6 +240,28 @@ void paint_ticks(QPainter& p, const HeatmapScene& s) {
   p.drawText(QRectF(g.plot.left(), g.plot.bottom() + 21 * k, g.plot.width(), 14 * k), Qt::AlignCenter, title);
 }
 
+// Positions of the axis that this run never came to.
+void paint_missing(QPainter& p, const HeatmapScene& s) {
+  const auto& g = s.geometry;
+  const int64_t tokens = s.head->writes.tokens;
+  if (g.last <= tokens) return;
+  const double left = std::max(g.plot.left(), std::round(g.x(double(tokens))));
+  const QRectF rest(QPointF(left, g.plot.top()), g.plot.bottomRight());
+  if (rest.width() < 1) return;
+  paintHatch(p, rest, *s.theme);
+  p.fillRect(QRectF(left, g.plot.top(), 1, g.plot.height()), s.theme->lineStrong);
+  const bool partial = s.run && s.run->planned_tokens > s.run->tokens;
+  const QString text = partial ? QStringLiteral("this trace ends at token %1").arg(count(tokens))
+                               : QStringLiteral("%1 tokens").arg(count(tokens));
+  p.setFont(s.theme->label());
+  const double width = QFontMetricsF(p.font()).horizontalAdvance(text) + 12;
+  if (width > rest.width()) return;
+  const QRectF box(rest.center().x() - width / 2, rest.center().y() - 9, width, 18);
+  p.fillRect(box, s.theme->surface);
+  p.setPen(s.theme->text2);
+  p.drawText(box, Qt::AlignCenter, text);
+}
+
 void paint_token_strip(QPainter& p, const HeatmapScene& s) {
   const auto& g = s.geometry;
   if (!g.tokenStrip() || !s.run) return;
@@ -253,7 +276,8 @@ void paint_token_strip(QPainter& p, const HeatmapScene& s) {
   const QColor red = mix(s.theme->retrieval, s.theme->surface, s.theme->dark ? 0.35 : 0.20);
   const QColor red_text = s.theme->dark ? mix(s.theme->retrieval, s.theme->text, 0.6)
                                         : mix(s.theme->retrieval, s.theme->text, 0.9);
-  for (int64_t t = g.first; t < g.last; ++t) {
+  const int64_t last = std::min(g.last, s.run->tokens);
+  for (int64_t t = g.first; t < last; ++t) {
     if (!retrieval(t) && !in_span(t)) continue;
     const double x0 = std::round(g.x(double(t))), x1 = std::round(g.x(double(t + 1)));
     p.fillRect(QRectF(x0, top, x1 - x0, height), retrieval(t) ? red : s.theme->spanWash);
@@ -264,7 +288,7 @@ void paint_token_strip(QPainter& p, const HeatmapScene& s) {
     --from;
   p.save();
   p.setClipRect(QRectF(g.plot.left(), top, g.plot.width(), g.area.bottom() - top), Qt::IntersectClip);
-  for (const TokenLabel& label : tokenLabels(*s.run, from, g.last)) {
+  for (const TokenLabel& label : tokenLabels(*s.run, from, last)) {
     const bool selected = s.selection.token >= label.first && s.selection.token < label.first + label.count;
     QFont font = s.theme->fixed;
     if (retrieval(label.first) || selected) font.setBold(true);
@@ -302,8 +326,12 @@ void paintOverlay(QPainter& painter, const HeatmapScene& scene) {
   paint_group_names(painter, scene);
   paint_slot_ids(painter, scene);
   paint_spans(painter, scene);
-  paint_margin(painter, scene);
-  paint_ticks(painter, scene);
+  if (scene.geometry.pane) {
+    paint_missing(painter, scene);
+  } else {
+    paint_margin(painter, scene);
+    paint_ticks(painter, scene);
+  }
   paint_token_strip(painter, scene);
   painter.restore();
 }

@@ -134,7 +134,9 @@ const HeatmapView::Picture& HeatmapView::pictureFor(CellRange range, CellRange r
 }
 
 void HeatmapView::showPicture(bool recolour) {
-  const Picture& picture = pictureFor(tokenRange(), row_range_);
+  CellRange visible = tokenRange();
+  visible.second = std::min(visible.second, tokens());
+  const Picture& picture = pictureFor(visible, row_range_);
   if (picture.grid.get() != shown_ || recolour) {
     const bool other = picture.grid.get() != shown_;
     shown_ = picture.grid.get();

@@ -36,10 +36,10 @@ HeatmapView::HeatmapView(SelectionModel* selection, Worker* worker, QWidget* par
   plot_->installEventFilter(this);
   plot_->setScene([this] { return scene(QRectF(plot_->rect()), Theme::current()); });
   layout->addWidget(plot_, 1);
-  auto* rule = new QFrame(this);
-  rule->setFixedHeight(1);
-  rule->setProperty("ui", QStringLiteral("bar"));
-  layout->addWidget(rule);
+  rule_ = new QFrame(this);
+  rule_->setFixedHeight(1);
+  rule_->setProperty("ui", QStringLiteral("bar"));
+  layout->addWidget(rule_);
   timeline_ = new TimelineView(selection, this);
   layout->addWidget(timeline_);
   connect(timeline_, &View::statusText, this, &View::statusText);
@@ -76,9 +76,9 @@ HeatmapView::HeatmapView(SelectionModel* selection, Worker* worker, QWidget* par
     requestGrid();
     updateAccessibility();
     const CellRange t = tokenRange(), r = row_range_;
-    if (head_ && (t.second - t.first < tokens() || r.second - r.first < int64_t(rows_.slot.size())))
+    if (head_ && (t.second - t.first < axisTokens() || r.second - r.first < int64_t(rows_.slot.size())))
       Q_EMIT statusText(QStringLiteral("tokens %1 – %2 of %3   rows %4 – %5 of %6")
-                            .arg(count(t.first), count(t.second - 1), count(tokens()), count(r.first),
+                            .arg(count(t.first), count(t.second - 1), count(axisTokens()), count(r.first),
                                  count(r.second - 1), count(qint64(rows_.slot.size()))));
   });
   map_ = colourMap(colours_.map, Theme::current().dark, colours_.reverse, colours_.soft);
@@ -148,15 +148,17 @@ void HeatmapView::refillChoices() {
     box->setCurrentIndex(box->findData(current));
   };
   fill(show_, quantityChoices(head_.get()), int(quantity_));
-  fill(sort_box_, sortChoices(head_.get(), reference()), int(sort_));
+  fill(sort_box_, sortChoices(head_.get(), reference(), !followed_.empty()), int(sort_));
 }
 
 int64_t HeatmapView::tokens() const { return head_ ? head_->writes.tokens : 0; }
+int64_t HeatmapView::axisTokens() const { return std::max(tokens(), axis_tokens_); }
 int64_t HeatmapView::query() const { return run_ ? run_->info().prompt_tokens - 1 : -1; }
 
 CellRange HeatmapView::tokenRange() const {
   const auto [first, last] = selection_->tokenRange();
-  return last > first ? clampRange({first, last}, tokens()) : CellRange{0, std::max<int64_t>(1, tokens())};
+  return last > first ? clampRange({first, last}, axisTokens())
+                      : CellRange{0, std::max<int64_t>(1, axisTokens())};
 }
 
 void HeatmapView::setRun(std::shared_ptr<const RunData> run) {
@@ -177,7 +179,7 @@ void HeatmapView::headChanged() {
     // What this head cannot show falls back to the route weights, which every sparse head has.
     for (const auto& c : quantityChoices(head_.get()))
       if (c.value == int(quantity_) && !c.why.isEmpty()) quantity_ = Quantity::route_weight;
-    for (const auto& c : sortChoices(head_.get(), reference()))
+    for (const auto& c : sortChoices(head_.get(), reference(), !followed_.empty()))
       if (c.value == int(sort_) && !c.why.isEmpty()) sort_ = HeatmapSort::class_then_esl;
   } else {
     picture_ = overview_ = {};
@@ -195,7 +197,10 @@ void HeatmapView::headChanged() {
 void HeatmapView::orderChanged() {
   const bool all = row_range_.second - row_range_.first >= int64_t(rows_.slot.size());
   const size_t before = rows_.slot.size();
-  rows_ = head_ ? sortRows(*head_, sort_, reference(), hide_empty_) : HeatmapRows{};
+  rows_ = head_ ? sort_ == HeatmapSort::as_a && !followed_.empty()
+                      ? rowsInOrder(*head_, followed_)
+                      : sortRows(*head_, sort_, reference(), hide_empty_)
+                : HeatmapRows{};
   const int64_t n = int64_t(rows_.slot.size());
   row_range_ =
       all || rows_.slot.size() != before ? CellRange{0, std::max<int64_t>(1, n)} : clampRange(row_range_, n);
@@ -203,6 +208,7 @@ void HeatmapView::orderChanged() {
   invalidate();
   requestOverview();
   requestGrid();
+  Q_EMIT rowsChanged();
 }
 
 void HeatmapView::samplesChanged() { requestSamples(); }
@@ -213,7 +219,12 @@ void HeatmapView::colourChanged() {
   state.settings = colours_;
   state.colours = map_;
   if (samples_) {
-    scale_ = ColourScale::make(*samples_, shown_, colours_);
+    scale_ = ownScale();
+    if (shared_range_ && scale_.valid) {
+      ColourSettings limits = colours_;
+      limits.mode = RangeMode::typed, limits.low = shared_range_->first, limits.high = shared_range_->second;
+      scale_ = ColourScale::make(*samples_, shown_, limits);
+    }
     ColourSettings whole = colours_;
     whole.mode = RangeMode::min_max;
     const ColourScale all = ColourScale::make(*samples_, nullptr, whole);
@@ -227,6 +238,47 @@ void HeatmapView::colourChanged() {
   colour_bar_->setState(state);
   if (range_editor_) range_editor_->setState(state);
   showPicture(true);
+  Q_EMIT scaleChanged();
+}
+
+ColourScale HeatmapView::ownScale() const {
+  return samples_ ? ColourScale::make(*samples_, shown_, colours_) : ColourScale{};
+}
+
+void HeatmapView::setPane(bool pane) {
+  pane_ = pane;
+  bar_->setVisible(!pane);
+  timeline_->setVisible(!pane);
+  rule_->setVisible(!pane);
+  plot_->setMinimumSize(pane ? QSize(160, 60) : QSize(240, 120));
+  requestGrid();
+}
+
+void HeatmapView::setAxisTokens(int64_t tokens) {
+  if (tokens == axis_tokens_) return;
+  axis_tokens_ = tokens;
+  requestGrid();
+  plot_->refresh();
+}
+
+void HeatmapView::setTokenMarked(bool marked) {
+  if (marked == token_marked_) return;
+  token_marked_ = marked;
+  plot_->refresh();
+}
+
+void HeatmapView::setSharedRange(std::optional<std::pair<double, double>> range) {
+  if (range == shared_range_) return;
+  shared_range_ = range;
+  colourChanged();
+}
+
+void HeatmapView::setFollowedOrder(std::vector<int> slots) {
+  if (slots == followed_) return;
+  followed_ = std::move(slots);
+  if (followed_.empty() && sort_ == HeatmapSort::as_a) sort_ = HeatmapSort::class_then_esl;
+  refillChoices();
+  if (sort_ == HeatmapSort::as_a || followed_.empty()) orderChanged();
 }
 
 std::optional<HeatmapScene> HeatmapView::scene(const QRectF& area, const Theme& theme) const {
@@ -237,7 +289,7 @@ std::optional<HeatmapScene> HeatmapView::scene(const QRectF& area, const Theme& 
   s.run = run_ ? &run_->info() : nullptr;
   s.head = head_.get();
   s.rows = &rows_;
-  const Picture& picture = pictureFor(tokenRange(), row_range_);
+  const Picture& picture = pictureFor({tokenRange().first, std::min(tokenRange().second, tokens())}, row_range_);
   s.grid = picture.grid.get();
   s.grid_row = picture.rows.first;
   s.empty = emptyReason(*head_, quantity_, reference());
@@ -246,6 +298,7 @@ std::optional<HeatmapScene> HeatmapView::scene(const QRectF& area, const Theme& 
   s.margin_kind = margin_kind_;
   s.margin = &margin_;
   s.selection = selection_->current();
+  if (!token_marked_) s.selection.token = -1;
   s.hover_slot = selection_->hoverSlot();
   s.hover_token = selection_->hoverToken();
   if (const auto b = selection_->brush()) s.brush = CellRange(b->first, b->second);
@@ -257,12 +310,12 @@ std::optional<HeatmapScene> HeatmapView::scene(const QRectF& area, const Theme& 
 HeatmapGeometry HeatmapView::geometryFor(const QRectF& area, double scale, double pixels_x,
                                          double pixels_y) const {
   CellRange visible = tokenRange(), rows = row_range_;
-  const HeatmapGeometry g = HeatmapGeometry::make(area, visible, rows, scale);
+  const HeatmapGeometry g = HeatmapGeometry::make(area, visible, rows, scale, pane_);
   visible = wholeColumns(
       visible, tokensPerColumn(visible.second - visible.first, int(g.plot.width() * pixels_x + 1e-6)));
   const int64_t per_row = tokensPerColumn(rows.second - rows.first, int(g.plot.height() * pixels_y + 1e-6));
   rows.second = rows.first + (rows.second - rows.first + per_row - 1) / per_row * per_row;
-  return HeatmapGeometry::make(area, visible, rows, scale);
+  return HeatmapGeometry::make(area, visible, rows, scale, pane_);
 }
 
 HeatmapGeometry HeatmapView::plotGeometry() const {
@@ -297,7 +350,7 @@ void HeatmapView::followSelection() {
   const auto& s = selection_->current();
   const CellRange t = tokenRange();
   const int64_t width = t.second - t.first;
-  if (width < tokens() && (s.token < t.first || s.token >= t.second)) {
+  if (width < axisTokens() && (s.token < t.first || s.token >= t.second)) {
     const bool near = s.token >= t.first - width && s.token < t.second + width;
     const int64_t first = !near               ? s.token - width / 2
                           : s.token < t.first ? s.token - width / 8
@@ -318,11 +371,13 @@ void HeatmapView::setQuantity(Quantity quantity) {
   quantity_ = quantity;
   // Limits that were typed for another quantity mean nothing here.
   if (colours_.mode == RangeMode::typed) colours_.mode = RangeMode::percentile;
+  shared_range_.reset();
   refillChoices();
   invalidate();
   requestSamples();
   requestOverview();
   requestGrid();
+  Q_EMIT quantityChanged(quantity_);
 }
 
 void HeatmapView::setSort(HeatmapSort sort) {
@@ -369,17 +424,17 @@ void HeatmapView::setRowRange(CellRange rows) {
 }
 
 void HeatmapView::setTokenRange(CellRange range, bool merge) {
-  const CellRange next = clampRange(range, tokens());
+  const CellRange next = clampRange(range, axisTokens());
   selection_->setTokenRange(next.first, next.second, merge);
 }
 
 void HeatmapView::zoomToAll() {
   setRowRange({0, int64_t(rows_.slot.size())});
-  setTokenRange({0, tokens()});
+  setTokenRange({0, axisTokens()});
 }
 
 void HeatmapView::zoomToTokens(qint64 centre, qint64 width) {
-  setTokenRange(centreRange(centre, width, tokens()));
+  setTokenRange(centreRange(centre, width, axisTokens()));
 }
 
 void HeatmapView::selectFirstNan() {
@@ -435,7 +490,7 @@ void HeatmapView::updateStates() {
   message_page_->raise();
   const bool moving = loading_ || (waiting_ > 0 && !loading_timer_.isActive());
   loading_bar_->setVisible(moving);
-  loading_bar_->setGeometry(0, bar_->height() - 1, width(), 2);
+  loading_bar_->setGeometry(0, pane_ ? 0 : bar_->height() - 1, width(), 2);
   loading_bar_->raise();
 }
 

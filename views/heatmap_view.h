@@ -38,6 +38,8 @@ class HeatmapView : public View {
   void paintFigure(QPainter&, const QRectF&, const Theme&, const FigureOptions&) override;
   QSizeF figureSize() const override;
   QString csv() const override;
+  // Its lines alone, "token,slot,value", each after `prefix`.
+  QString csvCells(const QString& prefix) const;
   QString figureKind() const override { return QStringLiteral("heatmap"); }
   // Figures get this many pixels per token (figureSize grows with the visible tokens); 0: a fixed width,
   // reduced to fit.
@@ -67,6 +69,18 @@ class HeatmapView : public View {
   // Draws now what would be drawn later; waits for no worker. For measurements and tests.
   void drawNow();
 
+  // As one of the panes of a comparison: no view bar, no timeline, no token axis of its own.
+  void setPane(bool pane);
+  // Positions on the axis, when another run has more of them; what this run does not have is hatched.
+  void setAxisTokens(int64_t tokens);
+  // False: no token of this run corresponds to the selected one, so none is marked.
+  void setTokenMarked(bool marked);
+  // Limits that several heatmaps share, instead of this head's own.
+  void setSharedRange(std::optional<std::pair<double, double>> range);
+  ColourScale ownScale() const;  // without shared limits
+  // Rows for HeatmapSort::as_a, from the top: slots of this head, each once. Empty: cannot be chosen.
+  void setFollowedOrder(std::vector<int> slots);
+
  public Q_SLOTS:
   void setQuantity(slotscope::analysis::Quantity quantity);
   void setSort(slotscope::views::HeatmapSort sort);
@@ -84,6 +98,9 @@ class HeatmapView : public View {
  Q_SIGNALS:
   void figureRequested();  // "Export figure…" of the context menu
   void helpRequested(const QString& topic);
+  void quantityChanged(slotscope::analysis::Quantity quantity);
+  void scaleChanged();
+  void rowsChanged();
 
  protected:
   bool eventFilter(QObject* object, QEvent* event) override;
@@ -111,6 +128,7 @@ class HeatmapView : public View {
   void updateAccessibility();
   void followSelection();
   int64_t tokens() const;
+  int64_t axisTokens() const;  // tokens(), or more in a comparison
   int64_t query() const;
   // `pixels`: of the device per logical pixel. The geometry shows whole columns and rows of a reduced
   // picture.
@@ -148,7 +166,7 @@ class HeatmapView : public View {
 
   Worker* worker_;
   QString tag_;
-  QFrame* bar_ = nullptr;
+  QFrame *bar_ = nullptr, *rule_ = nullptr;
   QComboBox *show_ = nullptr, *sort_box_ = nullptr;
   ColourBar* colour_bar_ = nullptr;
   ColourRangeEditor* range_editor_ = nullptr;
@@ -167,6 +185,10 @@ class HeatmapView : public View {
   MarginKind margin_kind_ = MarginKind::esl;
   ColourSettings colours_;
   bool hide_empty_ = false;
+  bool pane_ = false, token_marked_ = true;
+  int64_t axis_tokens_ = 0;
+  std::optional<std::pair<double, double>> shared_range_;
+  std::vector<int> followed_;
   double figure_pixels_per_token_ = 0;
 
   HeatmapRows rows_;

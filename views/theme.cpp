@@ -163,6 +163,7 @@ QPushButton, QToolButton[ui="button"] { background: %surface; color: %text; bord
   padding: 0 10px; min-height: 24px; }
 QPushButton:hover, QToolButton[ui="button"]:hover { background: %hoverfill; }
 QPushButton:pressed, QToolButton[ui="button"]:pressed { background: %line; }
+QPushButton:checked { background: %hoverfill; border-color: %linestrong; }
 QPushButton:disabled, QToolButton:disabled { color: %text3; }
 QPushButton:focus, QToolButton:focus { border: 2px solid %selection; padding: 0 9px; min-height: 22px; }
 QPushButton[ui="primary"] { background: %ink; color: %onink; border: 1px solid %ink; font-weight: 600; }

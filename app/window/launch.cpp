@@ -79,11 +79,14 @@ Launch parseCommandLine(int argc, char** argv) {
       ->type_name("FOLDER|TRACE.h5");
   app.add_option("--theme", launch.theme, "Colours of the window")
       ->check(CLI::IsMember({"light", "dark", "system"}));
+  app.add_option("--compare", launch.compare, "A second trace: compares it with the first (the last of the paths)")
+      ->type_name("B.h5");
   std::string size;
   // Hidden: pictures for tests and documents.
   app.add_option("--screenshot", launch.screenshot)->group("");
   app.add_option("--size", size)->check(sizeCheck())->group("");
   app.add_option("--view", launch.view)->group("");
+  app.add_option("--compare-layout", launch.compare_layout)->check(CLI::IsMember({"stacked", "side-by-side", "overlay", "difference"}))->group("");
 
   FigureCommand figure;
   CLI::App* sub =

@@ -26,7 +26,8 @@ struct Launch {
   std::vector<std::string> paths;  // folders, .safetensors, .h5
   std::string theme;               // "", light, dark, system
   // Pictures: opens, waits until nothing runs, saves a grab, ends.
-  std::string screenshot, view;
+  std::string compare;  // a second trace to compare with the first
+  std::string screenshot, view, compare_layout;
   std::pair<int, int> size{1280, 800};
   std::optional<FigureCommand> figure;
   std::optional<int> exit_code;  // set: print nothing more and end with it

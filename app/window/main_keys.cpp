@@ -99,7 +99,7 @@ bool MainWindow::handleKey(QKeyEvent* event) {
 // Sort, quantity, log range and playback are the heatmap's own, wherever the focus is.
 bool MainWindow::passToHeatmap(QKeyEvent* event) {
   views::View* view = currentView();
-  if (passing_ || !view || view->figureKind() != "heatmap") return false;
+  if (passing_ || !view || (view->figureKind() != "heatmap" && view->figureKind() != "compare")) return false;
   passing_ = true;  // what it does not want comes back here
   QKeyEvent copy(event->type(), event->key(), event->modifiers(), event->text(), event->isAutoRepeat());
   QCoreApplication::sendEvent(view, &copy);

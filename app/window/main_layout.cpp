@@ -35,7 +35,8 @@ void MainWindow::placePanels(bool) {
   else
     panels_->splitDockWidget(panel("inspector"), panel("output"), Qt::Vertical);
   panels_->addDockWidget(Qt::BottomDockWidgetArea, panel("prompt"));
-  for (Dock* d : panels_->docks()) d->show();
+  panels_->tabifyDockWidget(panel("inspector"), panel("differences"));
+  for (Dock* d : panels_->docks()) d->setVisible(d != panel("differences"));
   panel("run")->raise();
   panel("inspector")->raise();
 }

@@ -98,6 +98,7 @@ void MainWindow::buildMenus() {
                               {"Ctrl+F, F3", "search the prompt, next match"},
                                     {"+ − 0", "zoom tokens in, out, all"},
                                     {"Esc", "clear the brush, then zoom to everything"},
+                                    {"Ctrl+D", "compare with a second trace, and back"},
                                     {"Alt+Left, Alt+Right", "selection history"},
                                     {"Ctrl+R, Ctrl+.", "run, cancel"},
                                     {"F6, Shift+F6", "next, previous panel"},
@@ -178,7 +179,7 @@ void MainWindow::buildViewMenu(QMenu* menu) {
   menu->addSeparator();
   QMenu* panels = menu->addMenu("Panels");
   int number = 1;
-  for (const char* id : {"run", "checkpoint", "heads", "inspector", "output", "prompt", "jobs", "log"}) {
+  for (const char* id : {"run", "checkpoint", "heads", "inspector", "output", "prompt", "jobs", "log", "differences"}) {
     Dock* dock = panels_->find(QString("panel.") + id);
     QAction* action = dock->toggleViewAction();
     action->setShortcut(QKeySequence(QString("Ctrl+Shift+%1").arg(number++)));
@@ -247,6 +248,10 @@ void MainWindow::buildMoveMenu(QMenu* menu) {
   menu->addAction(withKey("Zoom in at the selection", "+"), this, [this] { zoomTokens(1 / 1.5); });
   menu->addAction(withKey("Zoom out", "−"), this, [this] { zoomTokens(1.5); });
   menu->addAction(withKey("Zoom to all tokens", "0"), this, [this] { zoomAll(); });
+  menu->addSeparator();
+  menu->addAction("Compare with a second trace", QKeySequence("Ctrl+D"), this, [this] { setComparing(!comparing()); });
+  QMenu* with = menu->addMenu("Compare with");
+  connect(with, &QMenu::aboutToShow, this, [this, with] { fillCompareMenu(with); });
   menu->addSeparator();
   QMenu* roles = menu->addMenu("Retrieval tokens from");
   roles->addAction("Task spans: key and answer", this, [this] { controller_->setRoleRanges({}, true); });

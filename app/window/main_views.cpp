@@ -7,10 +7,13 @@
 #include "app/window/docks.h"
 #include "app/window/main_window.h"
 #include "app/window/pin.h"
+#include "app/window/second_trace.h"
 #include "app/window/selection_bar.h"
 #include "app/window/status_line.h"
 #include "app/window/view_factory.h"
 #include "views/allocation_view.h"
+#include "views/compare_model.h"
+#include "views/compare_view.h"
 #include "views/esl_view.h"
 #include "views/heads_view.h"
 #include "views/heatmap_view.h"
@@ -69,6 +72,7 @@ void MainWindow::connectView(views::View* view, Dock* dock) {
     if (view == currentView()) status_->setReduction(text);
   });
   connect(view, &views::View::openViewRequested, this, [this](const QString& kind) {
+    if (kind == "figure") return exportFigure();
     if (views::View* known = findView(kind)) {
       for (Dock* d : view_area_->docks())
         if (d->body() == known) d->show(), d->raise(), current_dock_ = d;
@@ -105,6 +109,7 @@ void MainWindow::connectView(views::View* view, Dock* dock) {
   if (auto* heatmap = qobject_cast<views::HeatmapView*>(view))
     connect(heatmap, &views::HeatmapView::figureRequested, this, &MainWindow::exportFigure);
   if (auto* tensor = qobject_cast<views::TensorView*>(view)) connectTensorView(tensor);
+  if (auto* compare = qobject_cast<views::CompareView*>(view)) connectCompareView(compare);
   dock->fill_menu = [this, view, dock](QMenu* menu) {
     if (auto* map = qobject_cast<views::HeatmapView*>(view)) {
       map->fillMenu(menu);
@@ -250,6 +255,8 @@ void MainWindow::updateEmptyHint() {
 
 void MainWindow::showRun(std::shared_ptr<const views::RunData> run) {
   bar_->setRun(run);
+  compare_model_->setRun(run);
+  if (run) second_->setOptions(controller_->allocationOptions(), controller_->eslOptions());
   for (views::View* view : allViews()) {
     if (run)
       view->setMessage({});
@@ -287,6 +294,7 @@ void MainWindow::showRoles(views::View* view) {
 void MainWindow::showHead(std::shared_ptr<const analysis::HeadData> head, const QString& message,
                           const QString& button) {
   bar_->setHead(head);
+  compare_model_->setHead(head, message);
   for (views::View* view : allViews()) {
     if (view->findChild<PinnedSelection*>(QString(), Qt::FindDirectChildrenOnly)) continue;  // has its own
     view->setHead(head);

@@ -23,12 +23,15 @@
 #include "app/window/icons.h"
 #include "app/window/locations.h"
 #include "app/window/run_panel.h"
+#include "app/window/second_trace.h"
 #include "app/window/selection_bar.h"
 #include "app/window/side_panels.h"
 #include "app/window/status_line.h"
 #include "app/window/style.h"
 #include "app/window/view_factory.h"
 #include "views/answer_verdict.h"
+#include "views/compare_model.h"
+#include "views/differences_view.h"
 #include "views/format.h"
 #include "views/output_view.h"
 #include "views/theme.h"
@@ -82,6 +85,7 @@ MainWindow::MainWindow(QWidget* parent) : QWidget(parent) {
   column->addWidget(status_);
   note_ = new QuietNote(this);
 
+  buildCompare();
   buildPanels();
   buildMenus();
   connectController();
@@ -107,6 +111,7 @@ MainWindow::~MainWindow() {
   // The parts go while the selection and the worker they point to still live, and none may call back:
   // QWidget's destructor would delete them after the members, and hiding them sends signals to a window that
   // is no MainWindow any more.
+  second_->disconnect();
   qApp->removeEventFilter(this);
   view_area_->removeEventFilter(this);
   for (QObject* part : findChildren<QObject*>()) part->disconnect(this);
@@ -143,6 +148,9 @@ void MainWindow::buildPanels() {
   data_panel("prompt", "Prompt");
   data_panel("inspector", "Inspector");
   data_panel("output", "Output");
+  data_panel("differences", "Differences");
+  if (auto* view = qobject_cast<views::DifferencesView*>(panel_views_.back().data())) view->setModel(compare_model_.get());
+  panels_->find("panel.differences")->hide();
   panels_->find("panel.run")->fill_menu = [this](QMenu* menu) {
     menu->addAction("Run", this, &MainWindow::runOrCancel);
     menu->addAction("Default settings", this, [this] { run_panel_->setSettings({}); });
@@ -175,6 +183,7 @@ void MainWindow::buildPanels() {
   empty_hint_->hide();
   connect(panels_, &DockHost::layoutTouched, this, &MainWindow::fillLayouts);
   connect(view_area_, &DockHost::layoutTouched, this, &MainWindow::updateEmptyHint);
+  connect(view_area_, &DockHost::layoutTouched, this, &MainWindow::refreshComparing);
   connect(view_area_, &DockHost::addViewClicked, this, &MainWindow::showAddMenu);
   view_area_->installEventFilter(this);
   qApp->installEventFilter(this);
@@ -230,6 +239,7 @@ void MainWindow::connectController() {
   connect(bar_, &SelectionBar::runClicked, this, &MainWindow::runOrCancel);
   connect(bar_, &SelectionBar::cancelClicked, c, &Controller::cancelRun);
   connect(bar_, &SelectionBar::figureClicked, this, &MainWindow::exportFigure);
+  connect(bar_->compare, &QPushButton::clicked, this, &MainWindow::setComparing);
   connect(bar_, &SelectionBar::problem, note_, &QuietNote::say);
   connect(status_, &StatusLine::cancelJob, c->jobs(), &JobModel::cancel);
   connect(status_, &StatusLine::jobClicked, this, [this] { showPanel("panel.jobs"); });
@@ -493,8 +503,10 @@ void MainWindow::dropEvent(QDropEvent* event) {
                   "drop"));
     return;
   }
+  const QStringList second = secondAt(event->position().toPoint(), paths);
   // Opened after the drop has returned, so that the other program is free at once.
-  QTimer::singleShot(0, this, [this, paths] {
+  QTimer::singleShot(0, this, [this, paths, second] {
+    if (!second.isEmpty()) return compareWith(second.front());
     for (const QString& path : paths) openPath(path);
   });
 }

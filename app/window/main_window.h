@@ -13,6 +13,8 @@ class QMenu;
 class QMenuBar;
 
 namespace slotscope::views {
+class CompareModel;
+class CompareView;
 class TensorView;
 }
 
@@ -28,6 +30,7 @@ class PromptsDialog;
 class LogPanel;
 class QuietNote;
 class RunPanel;
+class SecondTrace;
 class SelectionBar;
 class StatusLine;
 
@@ -74,6 +77,14 @@ class MainWindow : public QWidget {
   bool restoreLayout(const QByteArray& state);
   void saveSettings() const;
   bool defaultLayoutIsWide() const;
+  // Comparison (main_compare.cpp): the window's run is A, a second trace B.
+  views::CompareModel* compareModel() { return compare_model_.get(); }
+  SecondTrace* secondTrace() { return second_.get(); }
+  // Opens the trace as B and shows the comparison.
+  void compareWith(const QString& path, int run = 0);
+  // Shows the comparison and its differences, or puts back what was there before.
+  void setComparing(bool on);
+  bool comparing() const;
 
  Q_SIGNALS:
   void settled();  // nothing runs, nothing waits
@@ -91,6 +102,13 @@ class MainWindow : public QWidget {
  private:
   void buildPanels();
   void buildMenus();
+  void buildCompare();
+  void connectCompareView(views::CompareView* view);
+  void fillCompareMenu(QMenu* menu);
+  void askForSecond();
+  void placeDifferences();
+  void refreshComparing();
+  QStringList secondAt(const QPoint& position, const QStringList& paths) const;
   void buildFileMenu(QMenu*);
   void buildViewMenu(QMenu*);
   void buildMoveMenu(QMenu*);
@@ -149,6 +167,8 @@ class MainWindow : public QWidget {
 
   views::SelectionModel selection_;
   std::unique_ptr<Controller> controller_;
+  std::unique_ptr<views::CompareModel> compare_model_;
+  std::unique_ptr<SecondTrace> second_;
   QMenuBar* menus_ = nullptr;
   SelectionBar* bar_ = nullptr;
   BannerArea* banners_ = nullptr;
@@ -168,7 +188,7 @@ class MainWindow : public QWidget {
   double text_scale_ = 1;
   bool print_roles_ = false, wide_ = false, narrow_ = false, adapting_ = false, placed_ = false,
        settle_pending_ = false, devices_known_ = false, passing_ = false;
-  QByteArray before_full_;
+  QByteArray before_full_, before_compare_;
   QByteArray loading_layout_;
   QPointer<views::View> last_statused_;
 };

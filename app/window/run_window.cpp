@@ -9,6 +9,9 @@
 #include "app/window/launch.h"
 #include "app/window/locations.h"
 #include "app/window/main_window.h"
+#include "app/window/view_factory.h"
+#include "views/compare_model.h"
+#include "views/compare_view.h"
 
 namespace slotscope::app {
 
@@ -51,6 +54,11 @@ int runWindow(const Launch& launch) {
   window.show();
   if (launch.paths.empty()) window.openBundled();
   for (const std::string& path : launch.paths) window.openPath(QString::fromStdString(path));
+  if (!launch.compare.empty()) {
+    window.compareWith(QString::fromStdString(launch.compare));
+    if (const auto layout = compareLayout(launch.compare_layout))
+      if (auto* view = qobject_cast<views::CompareView*>(window.findView("compare"))) view->wantLayoutKind(*layout);
+  }
   if (!launch.view.empty()) {
     for (Dock* d : window.viewArea()->docks())
       if (d->id().section('.', 1, 1) == QString::fromStdString(launch.view)) d->raise();

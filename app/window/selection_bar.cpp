@@ -64,13 +64,13 @@ SelectionBar::SelectionBar(views::SelectionModel* selection, QWidget* parent)
   compare = barButton("Compare", 100, "button", this);
   figure = barButton("Figure…", 98, "button", this);
   run = barButton("Run", 76, "primary", this);
-  // Their seats are kept; what they open is not part of this version.
+  // Its seat is kept; what it opens is not part of this version.
   search->setEnabled(false);
   search->setToolTip("Find (Ctrl+K): the command palette is not part of this version");
   search->setAccessibleName("Find");
-  compare->setEnabled(false);
+  compare->setCheckable(true);
   compare->setAccessibleName("Compare");
-  compare->setToolTip("Comparing two traces is not part of this version");
+  compare->setToolTip("Compare with a second trace (Ctrl+D)");
   figure->setAccessibleName("Figure");
   figure->setToolTip("Export the current view as a figure (Ctrl+E)");
 

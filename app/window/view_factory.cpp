@@ -1,6 +1,8 @@
 #include "app/window/view_factory.h"
 
 #include "views/allocation_view.h"
+#include "views/compare_view.h"
+#include "views/differences_view.h"
 #include "views/esl_grid_view.h"
 #include "views/esl_view.h"
 #include "views/heads_view.h"
@@ -18,6 +20,7 @@ const QList<ViewKind>& viewKinds() {
       {"esl", "ESL", "Effective sequence length of one head, with regimes and fit"},
       {"esl-grid", "ESL grid", "Effective sequence length of all layers and heads"},
       {"allocation", "Allocation", "Which slots hold retrieval tokens, others, or both"},
+      {"compare", "Compare A/B", "Two traces of one prompt, side by side or as a difference", false},
       {"tensor", "Tensor", "Values, statistics and histogram of one tensor of the checkpoint", false},
   };
   return kinds;
@@ -29,9 +32,20 @@ QString viewTitle(const QString& kind) {
   return kind;
 }
 
+std::optional<views::CompareLayout> compareLayout(const std::string& name) {
+  using views::CompareLayout;
+  if (name == "stacked") return CompareLayout::stacked;
+  if (name == "side-by-side") return CompareLayout::side_by_side;
+  if (name == "overlay") return CompareLayout::overlay;
+  if (name == "difference") return CompareLayout::difference;
+  return std::nullopt;
+}
+
 views::View* makeView(const QString& kind, views::SelectionModel* selection, views::Worker* draw,
                       QWidget* parent) {
   if (kind == "heatmap") return new views::HeatmapView(selection, draw, parent);
+  if (kind == "compare") return new views::CompareView(selection, draw, parent);
+  if (kind == "differences") return new views::DifferencesView(selection, parent);
   if (kind == "heads") return new views::HeadsView(selection, parent);
   if (kind == "esl") return new views::EslView(selection, parent);
   if (kind == "esl-grid") return new views::EslGridView(selection, parent);

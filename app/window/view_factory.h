@@ -3,8 +3,14 @@
 
 #include <QList>
 #include <QString>
+#include <optional>
+#include <string>
 
 #include "views/view.h"
+
+namespace slotscope::views {
+enum class CompareLayout;
+}
 
 namespace slotscope::app {
 
@@ -15,6 +21,9 @@ struct ViewKind {
 // Kinds of the view area, in menu order.
 const QList<ViewKind>& viewKinds();
 QString viewTitle(const QString& kind);
+
+// "stacked", "side-by-side", "overlay", "difference"; nothing for other texts.
+std::optional<views::CompareLayout> compareLayout(const std::string& name);
 
 // Any kind of the view area, and the data panels "heads", "prompt", "inspector", "output". Null for an
 // unknown kind.

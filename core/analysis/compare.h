@@ -94,6 +94,7 @@ struct AnswerStep {
   std::string bytes;          // decoded; "" when the trace does not know them (the last one is not fed)
   bool bytes_known = false;
   double p = 0;               // NaN: not among the captured candidates
+  std::string expected;       // the answer's bytes in its place; "" where `right` is unknown
   std::optional<bool> right;  // against the expected answer; nothing past its end or where it is scored by search
 };
 std::vector<AnswerStep> answer_steps(const trace::RunInfo&);

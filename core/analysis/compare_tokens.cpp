@@ -180,10 +180,12 @@ std::vector<AnswerStep> answer_steps(const trace::RunInfo& run) {
       step.p = std::exp(run.top_logprob[at]);
       if (!step.bytes_known && at < run.top_bytes.size() && !run.top_bytes[at].empty())
         step.bytes = run.top_bytes[at], step.bytes_known = true;
+      break;
     }
     known = known && step.bytes_known;
     if (known && at_byte < run.answer.size()) {
-      step.right = run.answer.compare(at_byte, step.bytes.size(), step.bytes) == 0;
+      step.expected = run.answer.substr(at_byte, step.bytes.size());
+      step.right = step.expected == step.bytes;
       at_byte += step.bytes.size();
     }
     steps.push_back(std::move(step));

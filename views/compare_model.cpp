@@ -1,0 +1,303 @@
+#include "views/compare_model.h"
+
+#include <QScopedValueRollback>
+#include <algorithm>
+#include <climits>
+
+#include "views/painted_view.h"
+
+namespace slotscope::views {
+
+namespace {
+
+// Up to this many tokens matching and curves are quicker than a round trip through the worker.
+constexpr int64_t kAtOnceTokens = 8192;
+
+struct Computed {
+  analysis::RowMatch match;
+  analysis::KeyCurve a, b;
+};
+
+const std::vector<uint8_t>* rolesOf(const RunData& run) { return run.own_info ? &run.own_info->roles : nullptr; }
+
+analysis::KeyCurve curveOf(const CompareSide& side) {
+  if (side.run && side.head) return analysis::key_curve(*side.head, side.run->info(), rolesOf(*side.run));
+  analysis::KeyCurve none;
+  none.why = side.why.toStdString();
+  return none;
+}
+
+Computed compute(const CompareSide& a, const CompareSide& b, const analysis::TokenAlignment& tokens) {
+  Computed out;
+  out.a = curveOf(a);
+  out.b = curveOf(b);
+  if (a.head && b.head)
+    out.match = analysis::match_rows(*a.head, *b.head, tokens);
+  else
+    out.match.why = "a head is missing";
+  return out;
+}
+
+}  // namespace
+
+CompareModel::CompareModel(SelectionModel* window, Worker* worker, QObject* parent)
+    : QObject(parent), window_(window), worker_(worker) {
+  match_.why = "a head is missing";
+  connectSelections();
+}
+
+template <class Tell>
+void CompareModel::once(Tell tell) {
+  if (telling_) return;
+  const QScopedValueRollback<bool> guard(telling_, true);
+  tell();
+}
+
+void CompareModel::connectSelections() {
+  connect(window_, &SelectionModel::changed, this,
+          [this](const Selection&, int parts) { once([&] { followWindow(parts); }); });
+  connect(&in_a_, &SelectionModel::changed, this,
+          [this](const Selection&, int parts) { once([&] { movedInA(parts); }); });
+  connect(&in_b_, &SelectionModel::changed, this,
+          [this](const Selection&, int parts) { once([&] { movedInB(parts); }); });
+  for (SelectionModel* one : {window_, &in_a_, &in_b_}) {
+    connect(one, &SelectionModel::tokenRangeChanged, this, [this, one] { once([&] { rangeFrom(one); }); });
+    connect(one, &SelectionModel::hoverChanged, this, [this, one] { once([&] { hoverFrom(one); }); });
+  }
+  connect(window_, &SelectionModel::brushChanged, this, [this] { once([&] { in_a_.setBrush(window_->brush()); }); });
+  connect(&in_a_, &SelectionModel::brushChanged, this, [this] { once([&] { window_->setBrush(in_a_.brush()); }); });
+}
+
+qint64 CompareModel::axisTokens() const {
+  const qint64 own = a_.run ? a_.run->info().tokens : 0;
+  return tokens_.same_tokens && b_.run ? std::max<qint64>(own, b_.run->info().tokens) : own;
+}
+
+qint64 CompareModel::otherAxisTokens() const {
+  const qint64 own = b_.run ? b_.run->info().tokens : 0;
+  return tokens_.same_tokens && a_.run ? std::max<qint64>(own, a_.run->info().tokens) : own;
+}
+
+bool CompareModel::familiesDiffer() const {
+  if (!complete() || !a_.run->trace || !b_.run->trace) return false;
+  return a_.run->trace->model().family != b_.run->trace->model().family;
+}
+
+QString CompareModel::whyNoDifference() const {
+  if (!a_.head || !b_.head) return QStringLiteral("A − B needs two heads with routes");
+  return QString::fromStdString(analysis::why_no_difference(*a_.head, *b_.head, tokens_, match_));
+}
+
+int CompareModel::otherHeads(int layer) const {
+  if (!b_.run || layer < 0 || size_t(layer) >= b_.run->info().layers.size()) return 0;
+  const auto& spec = b_.run->info().layers[size_t(layer)];
+  return int(std::clamp<int64_t>(spec.route_heads > 0 ? spec.route_heads : spec.heads, 1, 65536));
+}
+
+void CompareModel::setRun(std::shared_ptr<const RunData> run) {
+  const bool same = a_.run && run && a_.run->trace == run->trace && a_.run->run == run->run;
+  a_.run = std::move(run);
+  a_.head = nullptr;
+  a_.why = a_.run ? QStringLiteral("reading routes") : QStringLiteral("No run is open.");
+  if (!same) {
+    runsChanged();
+  } else {
+    limitSelections();
+    headsChanged();
+  }
+}
+
+void CompareModel::setHead(std::shared_ptr<const analysis::HeadData> head, const QString& why) {
+  a_.head = std::move(head);
+  a_.why = why;
+  headsChanged();
+}
+
+void CompareModel::setOtherRun(std::shared_ptr<const RunData> run, const QString& why) {
+  b_ = {};
+  b_.run = std::move(run);
+  b_.why = b_.run ? QStringLiteral("reading routes") : why;
+  runsChanged();
+  if (b_.run) bestOther();
+}
+
+void CompareModel::setOtherHead(std::shared_ptr<const analysis::HeadData> head, const QString& why) {
+  b_.head = std::move(head);
+  b_.why = why;
+  if (b_.head) {
+    limitSelections();
+    // The slot that answers best for this head, unless the summary's own first one is meant.
+    const auto& first = b_.run->summary.first;
+    const bool is_first = first.layer == in_b_.current().layer && first.head == in_b_.current().head;
+    const auto& order = b_.head->allocation.order;
+    once([&] {
+      if (is_first)
+        in_b_.request({.slot = first.slot}, true);
+      else if (!order.empty())
+        in_b_.request({.slot = order.front()}, true);
+    });
+  }
+  headsChanged();
+}
+
+void CompareModel::runsChanged() {
+  ++state_;
+  tokens_ = complete() ? analysis::align_tokens(a_.run->info(), b_.run->info()) : analysis::TokenAlignment{};
+  limitSelections();
+  headsChanged();
+}
+
+// The window's selection has limits of its own; A's here are wider only on the token axis.
+void CompareModel::limitSelections() {
+  once([&] {
+    in_a_.setLimits(INT_MAX, INT_MAX, INT_MAX, INT_MAX, axisTokens());
+    const Selection s = window_->current();
+    in_a_.request({.run = s.run, .layer = s.layer, .head = s.head, .slot = s.slot, .token = s.token}, true);
+    const auto layers = b_.run ? int(b_.run->info().layers.size()) : 0;
+    const int layer = in_b_.current().layer;
+    const int slots = b_.head ? b_.head->routes.slots : INT_MAX;
+    in_b_.setLimits(INT_MAX, layers, otherHeads(layer), slots, otherAxisTokens());
+    markOther();
+    rangeFrom(window_);
+  });
+}
+
+void CompareModel::headsChanged() {
+  const uint64_t state = ++state_;
+  const auto adopt = [this](Computed c) {
+    a_.key = std::move(c.a);
+    b_.key = std::move(c.b);
+    match_ = std::move(c.match);
+    Q_EMIT changed();
+  };
+  if (!worker_ || std::max(axisTokens(), otherAxisTokens()) <= kAtOnceTokens)
+    return adopt(compute(a_, b_, tokens_));
+  a_.key = b_.key = {};
+  match_ = {};
+  match_.why = a_.key.why = b_.key.why = "comparing";
+  Q_EMIT changed();
+  worker_->post(QStringLiteral("compare"), this, [this, a = a_, b = b_, tokens = tokens_, state, adopt]() -> Worker::Done {
+    auto result = std::make_shared<Computed>(compute(a, b, tokens));
+    return [this, result, state, adopt] {
+      if (state == state_) adopt(std::move(*result));
+    };
+  });
+}
+
+void CompareModel::setLinked(bool linked) {
+  if (linked == linked_) return;
+  linked_ = linked;
+  if (linked) once([&] { rangeFrom(&in_a_); });
+  Q_EMIT linkedChanged(linked);
+}
+
+void CompareModel::chooseOther(int layer, int head) {
+  if (!b_.run || b_.run->info().layers.empty()) return;
+  layer = std::clamp(layer, 0, int(b_.run->info().layers.size()) - 1);
+  head = std::clamp(head, 0, otherHeads(layer) - 1);
+  once([&] {
+    in_b_.setLimits(INT_MAX, int(b_.run->info().layers.size()), otherHeads(layer), INT_MAX, otherAxisTokens());
+    in_b_.request({.layer = layer, .head = head}, true);
+  });
+  b_.head = nullptr;
+  b_.why = QStringLiteral("reading routes");
+  headsChanged();
+  Q_EMIT otherHeadWanted(layer, head);
+}
+
+void CompareModel::sameIndex() { chooseOther(window_->current().layer, window_->current().head); }
+
+void CompareModel::bestOther() {
+  if (!b_.run) return;
+  const auto& first = b_.run->summary.first;
+  chooseOther(first.layer, first.head);
+}
+
+void CompareModel::markOther() {
+  const qint64 token = tokens_.b_of(in_a_.current().token);
+  if (token >= 0) in_b_.request({.token = token}, true);
+  const bool marked = token >= 0;
+  if (marked == other_marked_) return;
+  other_marked_ = marked;
+  Q_EMIT otherTokenMarkedChanged(marked);
+}
+
+void CompareModel::followWindow(int parts) {
+  const Selection s = window_->current();
+  in_a_.request({.run = s.run, .layer = s.layer, .head = s.head, .slot = s.slot, .token = s.token}, true);
+  if (parts & SelectionModel::Token) markOther();
+  if (parts & SelectionModel::Slot && linked_ && size_t(s.slot) < match_.b_of_a.size())
+    if (const int partner = match_.b_of_a[size_t(s.slot)]; partner >= 0) in_b_.request({.slot = partner}, true);
+}
+
+void CompareModel::movedInA(int parts) {
+  const Selection s = in_a_.current();
+  SelectionRequest wanted;
+  if (parts & SelectionModel::Layer) wanted.layer = s.layer;
+  if (parts & SelectionModel::Head) wanted.head = s.head;
+  if (parts & SelectionModel::Slot) wanted.slot = s.slot;
+  if (parts & SelectionModel::Token) wanted.token = s.token;
+  window_->request(wanted);
+  followWindow(parts);  // also takes back what the window would not have
+}
+
+void CompareModel::movedInB(int parts) {
+  const Selection s = in_b_.current();
+  if (parts & (SelectionModel::Layer | SelectionModel::Head)) {
+    telling_ = false;  // a new head is a step of its own
+    chooseOther(s.layer, s.head);
+    telling_ = true;
+    return;
+  }
+  SelectionRequest wanted;
+  if (parts & SelectionModel::Token)
+    if (const qint64 token = tokens_.a_of(s.token); token >= 0) wanted.token = token;
+  if (parts & SelectionModel::Slot && linked_ && size_t(s.slot) < match_.a_of_b.size())
+    if (const int partner = match_.a_of_b[size_t(s.slot)]; partner >= 0) wanted.slot = partner;
+  window_->request(wanted);
+  in_a_.request(wanted, true);
+  if (parts & SelectionModel::Token && !other_marked_) {
+    other_marked_ = true;
+    Q_EMIT otherTokenMarkedChanged(true);
+  }
+}
+
+// Everything that was visible stays everything: the axis of two runs is longer than that of one.
+void CompareModel::rangeFrom(SelectionModel* source) {
+  const auto [first, last] = source->tokenRange();
+  const qint64 own = a_.run ? a_.run->info().tokens : 0, axis = axisTokens(), other = otherAxisTokens();
+  if (own <= 0) return;
+  std::pair<qint64, qint64> shown{first, last};  // on A's axis
+  if (source == window_ && first <= 0 && last >= own) shown = {0, axis};
+  if (source == &in_b_) {
+    if (!linked_) return;
+    const auto mapped = tokens_.a_range(first, last);
+    shown = first <= 0 && last >= other ? std::pair<qint64, qint64>{0, axis} : std::pair<qint64, qint64>(mapped);
+  }
+  if (source != &in_a_) in_a_.setTokenRange(shown.first, shown.second, true);
+  if (source != &in_b_ && linked_ && other > 0) {
+    const auto mapped = tokens_.b_range(shown.first, shown.second);
+    const bool all = shown.first <= 0 && shown.second >= axis;
+    in_b_.setTokenRange(all ? 0 : mapped.first, all ? other : mapped.second, true);
+  }
+  if (source != window_) window_->setTokenRange(std::min(shown.first, own - 1), std::min(shown.second, own));
+}
+
+void CompareModel::hoverFrom(SelectionModel* source) {
+  int slot = source->hoverSlot();
+  qint64 token = source->hoverToken();
+  const auto partner = [](const std::vector<int>& map, int of) {
+    return of >= 0 && size_t(of) < map.size() ? map[size_t(of)] : -1;
+  };
+  if (source == &in_b_) {
+    if (!linked_) return;
+    slot = partner(match_.a_of_b, slot);
+    token = tokens_.a_of(token);
+  } else if (linked_) {
+    in_b_.setHover(partner(match_.b_of_a, slot), tokens_.b_of(token));
+  }
+  if (source != &in_a_) in_a_.setHover(slot, token);
+  if (source != window_) window_->setHover(slot, token);
+}
+
+}  // namespace slotscope::views
