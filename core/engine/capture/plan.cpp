@@ -278,7 +278,11 @@ class Planner {
         expected = state_rows();
         break;
       case Field::state:
-        row = {route_heads, shape.d_v, shape.d_k};
+        // A memory that is routed to has matrices of every head.
+        if (shape.route_kind == "sparse")
+          row = {route_heads, slots, shape.heads, shape.d_v, shape.d_k};
+        else
+          row = {route_heads, shape.d_v, shape.d_k};
         expected = state_rows();
         break;
       case Field::query:
@@ -315,6 +319,7 @@ class Planner {
     std::string axes(info->axes);
     if (field == Field::log_decay) axes = column_axes(shape.decay);
     if (field == Field::write_strength) axes = column_axes(shape.strength);
+    if (field == Field::state && shape.route_kind == "sparse") axes = "S,H_r,M,H,d_v,d_k";
     if (growing && !run_.tokens.empty() && axes.starts_with("T,")) axes = "T_c" + axes.substr(1);
     capture.dataset[size_t(field)] = add("layers/" + std::to_string(i) + "/" + std::string(info->name), type,
                                          row, expected, axes, std::string(info->description), growing);

@@ -14,6 +14,10 @@ struct AbcConfig : formats::ModelConfig {
   double clamp_min = -32, clamp_max = 32;
   bool use_rope = true;
   bool affine = true;
+
+  LayerShape shape() const;
+  void tensors(formats::TensorList& list) const;
+  MemoryCard card() const;
 };
 
 AbcConfig read(const formats::Checkpoint& checkpoint) {
@@ -44,12 +48,26 @@ AbcConfig read(const formats::Checkpoint& checkpoint) {
   return c;
 }
 
-LayerShape shape_of(const AbcConfig& c) {
-  LayerShape shape = dense_slots_shape(c.sizes);
-  if (!c.use_rope) return shape;
+LayerShape AbcConfig::shape() const {
+  LayerShape shape = dense_slots_shape(sizes);
+  if (!use_rope) return shape;
   shape.note += ", RoPE theta 10000";
   shape.fields.insert(shape.fields.end(), {Field::query_rot, Field::key_rot});
   return shape;
+}
+
+void AbcConfig::tensors(formats::TensorList& list) const {
+  const DenseSlots& s = sizes;
+  qkv.tensors(list);
+  list.add("g_proj.weight", {s.heads * s.d_v, s.hidden}, "H d_v, D");
+  list.add("s_proj.weight", {s.heads * s.slots, s.hidden}, "H M, D");
+  list.add_if(affine, "g_norm.weight", {s.d_v}, "d_v");
+  list.add("o_proj.weight", {s.hidden, s.heads * s.d_v}, "D, H d_v");
+}
+
+MemoryCard AbcConfig::card() const {
+  return {"all " + std::to_string(sizes.slots) + " slots, strength softmax over time", "k, v",
+          "per slot, 1 - strength", "softmax over all slots"};
 }
 
 class Abc final : public DenseSlotMixer {
@@ -62,7 +80,7 @@ class Abc final : public DenseSlotMixer {
         gate_(w.get(p + "g_proj.weight")),
         g_norm_(w.exact_if(c.affine, p + "g_norm.weight")),
         out_(w.get(p + "o_proj.weight")) {
-    shape_ = shape_of(c);
+    shape_ = c.shape();
   }
 
   MixerState initial_state(int64_t batch) const override {
@@ -95,9 +113,7 @@ class Abc final : public DenseSlotMixer {
         write_and_read(query, key, value, before - after, at::exp(l - after), memory, observer);
     memory[2] = z.select(1, tokens).clone();
     state = joined(std::move(memory), tails, state.position + tokens);
-    const at::Tensor gate = at::silu(split(linear_map(x, gate_), s_.heads));
-    const at::Tensor y = rms_norm_exact(o, g_norm_, c_.norm_eps, n_.exact) * gate;
-    return linear_map(y.flatten(2).to(n_.compute), out_);
+    return head_output(o, g_norm_, c_.norm_eps, at::silu(linear_map(x, gate_)), out_, n_.exact);
   }
 
  private:
@@ -106,37 +122,11 @@ class Abc final : public DenseSlotMixer {
   at::Tensor score_, gate_, g_norm_, out_;
 };
 
-class AbcModel final : public FamilyModel {
- public:
-  explicit AbcModel(AbcConfig c) : c_(std::move(c)) {}
-
-  formats::ModelConfig& config() override { return c_; }
-  void mixer_tensors(formats::TensorList& list, int64_t) const override {
-    const DenseSlots& s = c_.sizes;
-    c_.qkv.tensors(list);
-    list.add("g_proj.weight", {s.heads * s.d_v, s.hidden}, "H d_v, D");
-    list.add("s_proj.weight", {s.heads * s.slots, s.hidden}, "H M, D");
-    list.add_if(c_.affine, "g_norm.weight", {s.d_v}, "d_v");
-    list.add("o_proj.weight", {s.hidden, s.heads * s.d_v}, "D, H d_v");
-  }
-  LayerShape mixer_shape(int) const override { return shape_of(c_); }
-  MemoryCard card() const override {
-    return {"all " + std::to_string(c_.sizes.slots) + " slots, strength softmax over time", "k, v",
-            "per slot, 1 - strength", "softmax over all slots"};
-  }
-  std::unique_ptr<Mixer> mixer(int layer, const std::string& p, const Weights& w) const override {
-    return std::make_unique<Abc>(c_, layer, p, w);
-  }
-
- private:
-  AbcConfig c_;
-};
-
 }  // namespace
 
 std::unique_ptr<FamilyModel> read_abc(const formats::Checkpoint& checkpoint, const std::string& flavour) {
   require_flavour(flavour, "fla", "abc");
-  return std::make_unique<AbcModel>(read(checkpoint));
+  return std::make_unique<FamilyOf<AbcConfig, Abc>>(read(checkpoint));
 }
 
 }  // namespace slotscope::engine

@@ -26,6 +26,25 @@ at::Tensor l2_norm_exact(const at::Tensor& x, at::ScalarType exact) {
   return wide * at::rsqrt((wide * wide).sum(-1, true) + 1e-6);
 }
 
+at::Tensor head_output(const at::Tensor& o, const at::Tensor& norm, double eps, const at::Tensor& gate,
+                       const at::Tensor& out, at::ScalarType exact) {
+  at::Tensor y = rms_norm_exact(o, norm, eps, exact);
+  if (gate.defined()) y = y * gate.view(o.sizes());
+  return linear_map(y.flatten(2).to(out.scalar_type()), out);
+}
+
+at::Tensor feature_map(const std::string& name, const at::Tensor& z) {
+  if (name == "relu") return at::relu(z);
+  if (name == "swish" || name == "silu") return at::silu(z);
+  if (name == "sigmoid") return at::sigmoid(z);
+  if (name == "sqrelu") return at::relu(z).square();
+  if (name == "gelu") return at::gelu(z);
+  if (name == "gelu_tanh") return at::gelu(z, "tanh");
+  if (name == "logsigmoid") return at::log_sigmoid(z);
+  TORCH_CHECK(name.empty(), "feature map ", name);
+  return z;
+}
+
 at::Tensor Norm::operator()(const at::Tensor& x, at::ScalarType exact) const {
   if (!layer_norm) return rms_norm(x, weight, eps, exact);
   const at::Tensor wide = x.to(exact), centred = wide - at::mean(wide, {-1}, true);

@@ -4,6 +4,8 @@
 
 #include <ATen/ATen.h>
 
+#include <string>
+
 #include "core/engine/model/numerics.h"
 
 namespace slotscope::engine {
@@ -22,6 +24,13 @@ at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps, a
 at::Tensor rms_norm_exact(const at::Tensor& x, const at::Tensor& weight, double eps, at::ScalarType exact);
 // x / sqrt(sum x^2 + 1e-6) over the last axis, in `exact`: L2N of model-zoo 1.2.
 at::Tensor l2_norm_exact(const at::Tensor& x, at::ScalarType exact);
+
+// The output of most mixers: W_out concat_h(RMS_eps(o_h; norm) * gate_h) of o [B,T,H,d_v]; gate [B,T,H d_v] as it multiplies,
+// undefined: none. The result has the dtype of W_out.
+at::Tensor head_output(const at::Tensor& o, const at::Tensor& norm, double eps, const at::Tensor& gate,
+                       const at::Tensor& out, at::ScalarType exact);
+// Feature maps that configs name: relu, swish or silu, sigmoid, sqrelu, gelu (erf form; gelu_tanh), logsigmoid; "": none.
+at::Tensor feature_map(const std::string& name, const at::Tensor& z);
 
 // The norms of a block: RMS, or LN_eps with bias (gpt_neox).
 struct Norm {

@@ -1,8 +1,8 @@
 // DeltaNet (spec: model-zoo 10): a matrix state corrected towards v by the delta rule.
 #include <cmath>
 
+#include "core/engine/model/delta_rule.h"
 #include "core/engine/model/families.h"
-#include "core/engine/model/matrix_state.h"
 
 namespace slotscope::engine {
 namespace {
@@ -13,6 +13,10 @@ struct DeltaNetConfig : formats::ModelConfig {
   bool gate = false, beta = true, negative = false;
   bool l2 = true;                 // qk_norm: l2, else sum
   std::string activation = "silu";  // of query and key
+
+  LayerShape shape() const;
+  void tensors(formats::TensorList& list) const;
+  MemoryCard card() const;
 };
 
 DeltaNetConfig read(const formats::Checkpoint& checkpoint) {
@@ -42,20 +46,33 @@ DeltaNetConfig read(const formats::Checkpoint& checkpoint) {
   return c;
 }
 
-LayerShape shape_of(const DeltaNetConfig& c) {
-  LayerShape shape = matrix_shape(c.sizes);
+LayerShape DeltaNetConfig::shape() const {
+  LayerShape shape = matrix_shape(sizes);
   shape.fields.push_back(Field::write_strength);
   shape.note += ", delta rule";
   shape.attributes.emplace_back("keep", std::string("I - strength k k^T on the key axis"));
   return shape;
 }
 
+void DeltaNetConfig::tensors(formats::TensorList& list) const {
+  const MatrixSizes& s = sizes;
+  qkv.tensors(list);
+  list.add_if(beta, "b_proj.weight", {s.heads, s.hidden}, "H, D");
+  list.add_if(gate, "g_proj.weight", {s.heads * s.d_v, s.hidden}, "H d_v, D");
+  list.add("o_norm.weight", {s.d_v}, "d_v");
+  list.add("o_proj.weight", {s.hidden, s.heads * s.d_v}, "D, H d_v");
+}
+
+MemoryCard DeltaNetConfig::card() const {
+  return {"all value channels, strength beta", "(v - S^T k)_i k", "none beside the delta rule", "inner product with q"};
+}
+
 class DeltaNet final : public MatrixMixer {
  public:
   DeltaNet(const DeltaNetConfig& c, int layer, const std::string& p, const Weights& w)
-      : MatrixMixer(shape_of(c), layer, w.numerics(), c.qkv.tail_elements()),
+      : MatrixMixer(c.shape(), layer, w.numerics(), c.qkv.tail_elements()),
         c_(c),
-        qkv_(c.qkv, p, w, c.activation == "silu"),
+        qkv_(c.qkv, p, w, {.silu_qk = c.activation == "silu"}),
         beta_(c.beta ? w.router(p + "b_proj.weight") : at::Tensor()),
         gate_(w.if_present(c.gate, p + "g_proj.weight")),
         norm_(w.exact(p + "o_norm.weight")),
@@ -74,9 +91,8 @@ class DeltaNet final : public MatrixMixer {
     in.query = normed(activated(split(qkv.query, s.heads)));
     in.key = normed(activated(split(qkv.key, s.heads)));
     in.value = split(qkv_.conv() ? qkv.value : at::silu(qkv.value), s.heads);
-    in.strength = beta_.defined() ? at::sigmoid(linear_in(n_.exact, x, beta_))
-                                  : at::ones({x.size(0), x.size(1), s.heads}, n_.options(n_.exact));
-    if (c_.negative) in.strength = 2 * in.strength;
+    in.strength = beta_.defined() ? delta_strength(x, beta_, c_.negative, n_.exact)
+                                  : at::full({x.size(0), x.size(1), s.heads}, c_.negative ? 2 : 1, n_.options(n_.exact));
     in.delta = true;
     in.scale = s.scale;
     const at::Tensor o = scan(in, matrix, observer);
@@ -100,36 +116,11 @@ class DeltaNet final : public MatrixMixer {
   at::Tensor beta_, gate_, norm_, out_;
 };
 
-class DeltaNetModel final : public FamilyModel {
- public:
-  explicit DeltaNetModel(DeltaNetConfig c) : c_(std::move(c)) {}
-
-  formats::ModelConfig& config() override { return c_; }
-  void mixer_tensors(formats::TensorList& list, int64_t) const override {
-    const MatrixSizes& s = c_.sizes;
-    c_.qkv.tensors(list);
-    list.add_if(c_.beta, "b_proj.weight", {s.heads, s.hidden}, "H, D");
-    list.add_if(c_.gate, "g_proj.weight", {s.heads * s.d_v, s.hidden}, "H d_v, D");
-    list.add("o_norm.weight", {s.d_v}, "d_v");
-    list.add("o_proj.weight", {s.hidden, s.heads * s.d_v}, "D, H d_v");
-  }
-  LayerShape mixer_shape(int) const override { return shape_of(c_); }
-  MemoryCard card() const override {
-    return {"all value channels, strength beta", "(v - S^T k)_i k", "none beside the delta rule", "inner product with q"};
-  }
-  std::unique_ptr<Mixer> mixer(int layer, const std::string& p, const Weights& w) const override {
-    return std::make_unique<DeltaNet>(c_, layer, p, w);
-  }
-
- private:
-  DeltaNetConfig c_;
-};
-
 }  // namespace
 
 std::unique_ptr<FamilyModel> read_delta_net(const formats::Checkpoint& checkpoint, const std::string& flavour) {
   require_flavour(flavour, "fla", "delta_net");
-  return std::make_unique<DeltaNetModel>(read(checkpoint));
+  return std::make_unique<FamilyOf<DeltaNetConfig, DeltaNet>>(read(checkpoint));
 }
 
 }  // namespace slotscope::engine

@@ -14,6 +14,7 @@ std::unique_ptr<FamilyModel> read_linear_attn(const formats::Checkpoint&, const 
 std::unique_ptr<FamilyModel> read_delta_net(const formats::Checkpoint&, const std::string& flavour);
 std::unique_ptr<FamilyModel> read_gated_deltanet(const formats::Checkpoint&, const std::string& flavour);
 std::unique_ptr<FamilyModel> read_kda(const formats::Checkpoint&, const std::string& flavour);
+std::unique_ptr<FamilyModel> read_mom(const formats::Checkpoint&, const std::string& flavour);
 std::unique_ptr<FamilyModel> read_mamba2(const formats::Checkpoint&, const std::string& flavour);
 std::unique_ptr<FamilyModel> read_mamba(const formats::Checkpoint&, const std::string& flavour);
 std::unique_ptr<FamilyModel> read_forgetting_transformer(const formats::Checkpoint&, const std::string& flavour);

@@ -33,6 +33,24 @@ class FamilyModel {
   virtual Norm final_norm(const Weights& weights);
 };
 
+// A family that is the skeleton around one mixer: Config is the ModelConfig with the family's own keys and says what they
+// mean (tensors(list), shape(), card()); MixerOf is built from (config, layer, prefix, weights).
+template <class Config, class MixerOf>
+class FamilyOf final : public FamilyModel {
+ public:
+  explicit FamilyOf(Config config) : c_(std::move(config)) {}
+  formats::ModelConfig& config() override { return c_; }
+  void mixer_tensors(formats::TensorList& list, int64_t) const override { c_.tensors(list); }
+  LayerShape mixer_shape(int) const override { return c_.shape(); }
+  MemoryCard card() const override { return c_.card(); }
+  std::unique_ptr<Mixer> mixer(int layer, const std::string& prefix, const Weights& weights) const override {
+    return std::make_unique<MixerOf>(c_, layer, prefix, weights);
+  }
+
+ private:
+  Config c_;
+};
+
 // Reads the family's keys; its tensors are checked afterwards. `flavour` as in inspect().
 using ReadFamily = std::unique_ptr<FamilyModel> (*)(const formats::Checkpoint&, const std::string& flavour);
 

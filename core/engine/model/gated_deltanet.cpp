@@ -1,8 +1,8 @@
 // Gated DeltaNet (spec: model-zoo 9): the delta rule on a state that decays first, by one gate per head.
 #include <cmath>
 
+#include "core/engine/model/delta_rule.h"
 #include "core/engine/model/families.h"
-#include "core/engine/model/matrix_state.h"
 
 namespace slotscope::engine {
 namespace {
@@ -12,6 +12,10 @@ struct GatedDeltaNetConfig : formats::ModelConfig {
   int64_t key_heads = 0;    // of query and key; consecutive value heads share one
   QkvConfig qkv;
   bool gate = true, negative = false;
+
+  LayerShape shape() const;
+  void tensors(formats::TensorList& list) const;
+  MemoryCard card() const;
 };
 
 GatedDeltaNetConfig read(const formats::Checkpoint& checkpoint) {
@@ -39,18 +43,34 @@ GatedDeltaNetConfig read(const formats::Checkpoint& checkpoint) {
   return c;
 }
 
-LayerShape shape_of(const GatedDeltaNetConfig& c) {
-  LayerShape shape = matrix_shape(c.sizes);
+LayerShape GatedDeltaNetConfig::shape() const {
+  LayerShape shape = matrix_shape(sizes);
   shape.fields.insert(shape.fields.end(), {Field::log_decay, Field::write_strength});
   shape.note += ", gated delta rule";
   shape.attributes.emplace_back("keep", std::string("exp(log_decay) (I - strength k k^T) on the key axis"));
   return shape;
 }
 
+void GatedDeltaNetConfig::tensors(formats::TensorList& list) const {
+  const MatrixSizes& s = sizes;
+  qkv.tensors(list);
+  list.add("a_proj.weight", {s.heads, s.hidden}, "H_v, D");
+  list.add("b_proj.weight", {s.heads, s.hidden}, "H_v, D");
+  list.add("A_log", {s.heads}, "H_v");
+  list.add("dt_bias", {s.heads}, "H_v");
+  list.add_if(gate, "g_proj.weight", {s.heads * s.d_v, s.hidden}, "H_v d_v, D");
+  list.add("o_norm.weight", {s.d_v}, "d_v");
+  list.add("o_proj.weight", {s.hidden, s.heads * s.d_v}, "D, H_v d_v");
+}
+
+MemoryCard GatedDeltaNetConfig::card() const {
+  return {"all value channels, strength beta", "(v - S^T k)_i k", "scalar per head", "inner product with q"};
+}
+
 class GatedDeltaNet final : public MatrixMixer {
  public:
   GatedDeltaNet(const GatedDeltaNetConfig& c, int layer, const std::string& p, const Weights& w)
-      : MatrixMixer(shape_of(c), layer, w.numerics(), c.qkv.tail_elements()),
+      : MatrixMixer(c.shape(), layer, w.numerics(), c.qkv.tail_elements()),
         c_(c),
         qkv_(c.qkv, p, w),
         decay_(w.router(p + "a_proj.weight")),
@@ -66,19 +86,11 @@ class GatedDeltaNet final : public MatrixMixer {
   }
 
   at::Tensor forward(const at::Tensor& x, MixerState& state, Observer& observer) const override {
-    const MatrixSizes& s = c_.sizes;
     auto tails = tails_of(state, 1);
     at::Tensor matrix = state.tensors[0];
-    Qkv qkv = qkv_(x, tails);
-    if (!qkv_.conv()) qkv = {at::silu(qkv.query), at::silu(qkv.key), at::silu(qkv.value)};
-    MatrixStateInput in;
-    in.query = l2_norm_exact(split(qkv.query, c_.key_heads), n_.exact);
-    in.key = l2_norm_exact(split(qkv.key, c_.key_heads), n_.exact);
-    in.value = split(qkv.value, s.heads);
-    in.strength = at::sigmoid(linear_in(n_.exact, x, beta_)) * (c_.negative ? 2 : 1);
-    in.log_decay = -at::exp(a_log_) * at::softplus(linear_in(n_.exact, x, decay_) + dt_bias_);
-    in.delta = true;
-    in.scale = s.scale;
+    MatrixStateInput in = delta_input(qkv_.activated(x, tails), c_.key_heads, c_.sizes, n_.exact);
+    in.strength = delta_strength(x, beta_, c_.negative, n_.exact);
+    in.log_decay = head_log_decay(x, decay_, a_log_, dt_bias_, n_.exact);
     const at::Tensor o = scan(in, matrix, observer);
     state = joined({matrix}, tails, state.position + x.size(1));
     return gated_output(x, o, norm_, c_.norm_eps, gate_, out_);
@@ -90,39 +102,11 @@ class GatedDeltaNet final : public MatrixMixer {
   at::Tensor decay_, beta_, a_log_, dt_bias_, gate_, norm_, out_;
 };
 
-class GatedDeltaNetModel final : public FamilyModel {
- public:
-  explicit GatedDeltaNetModel(GatedDeltaNetConfig c) : c_(std::move(c)) {}
-
-  formats::ModelConfig& config() override { return c_; }
-  void mixer_tensors(formats::TensorList& list, int64_t) const override {
-    const MatrixSizes& s = c_.sizes;
-    c_.qkv.tensors(list);
-    list.add("a_proj.weight", {s.heads, s.hidden}, "H_v, D");
-    list.add("b_proj.weight", {s.heads, s.hidden}, "H_v, D");
-    list.add("A_log", {s.heads}, "H_v");
-    list.add("dt_bias", {s.heads}, "H_v");
-    list.add_if(c_.gate, "g_proj.weight", {s.heads * s.d_v, s.hidden}, "H_v d_v, D");
-    list.add("o_norm.weight", {s.d_v}, "d_v");
-    list.add("o_proj.weight", {s.hidden, s.heads * s.d_v}, "D, H_v d_v");
-  }
-  LayerShape mixer_shape(int) const override { return shape_of(c_); }
-  MemoryCard card() const override {
-    return {"all value channels, strength beta", "(v - S^T k)_i k", "scalar per head", "inner product with q"};
-  }
-  std::unique_ptr<Mixer> mixer(int layer, const std::string& p, const Weights& w) const override {
-    return std::make_unique<GatedDeltaNet>(c_, layer, p, w);
-  }
-
- private:
-  GatedDeltaNetConfig c_;
-};
-
 }  // namespace
 
 std::unique_ptr<FamilyModel> read_gated_deltanet(const formats::Checkpoint& checkpoint, const std::string& flavour) {
   require_flavour(flavour, "fla", "gated_deltanet");
-  return std::make_unique<GatedDeltaNetModel>(read(checkpoint));
+  return std::make_unique<FamilyOf<GatedDeltaNetConfig, GatedDeltaNet>>(read(checkpoint));
 }
 
 }  // namespace slotscope::engine

@@ -17,6 +17,10 @@ struct GlaConfig : formats::ModelConfig {
   bool output_gate = true, affine = true;
   std::optional<double> clamp_min;
   std::string norm;  // name of the output norm's weight
+
+  LayerShape shape() const;
+  void tensors(formats::TensorList& list) const;
+  MemoryCard card() const;
 };
 
 GlaConfig read(const formats::Checkpoint& checkpoint) {
@@ -35,6 +39,7 @@ GlaConfig read(const formats::Checkpoint& checkpoint) {
   s.scale = 1 / std::sqrt(double(s.d_k));
   if (r.cfg.value("feature_map"))
     c.feature_map = r.cfg.get_choice("feature_map", "", {"relu", "swish", "silu", "sigmoid", "sqrelu", "gelu", "logsigmoid"});
+  if (c.feature_map == "gelu") c.feature_map = "gelu_tanh";
   c.output_gate = r.cfg.get_bool("use_output_gate", true);
   c.affine = r.cfg.get_bool("elementwise_affine", true);
   if (r.cfg.value("clamp_min")) c.clamp_min = r.cfg.get_double("clamp_min", 0);
@@ -48,18 +53,33 @@ GlaConfig read(const formats::Checkpoint& checkpoint) {
   return c;
 }
 
-LayerShape shape_of(const GlaConfig& c) {
-  LayerShape shape = matrix_shape(c.sizes);
+LayerShape GlaConfig::shape() const {
+  LayerShape shape = matrix_shape(sizes);
   shape.decay = Columns::key;
   shape.fields.push_back(Field::log_decay);
   shape.attributes.emplace_back("write_strength", 1.0);
   return shape;
 }
 
+void GlaConfig::tensors(formats::TensorList& list) const {
+  const MatrixSizes& s = sizes;
+  qkv.tensors(list);
+  list.add("gk_proj.0.weight", {kLowRank, s.hidden}, "16, D");
+  list.add("gk_proj.1.weight", {s.state_heads * s.d_k, kLowRank}, "H_kv d_k, 16");
+  list.add("gk_proj.1.bias", {s.state_heads * s.d_k}, "H_kv d_k");
+  list.add_if(output_gate, "g_proj.weight", {s.heads * s.d_v, s.hidden}, "H d_v, D");
+  list.add_if(affine, norm, {s.d_v}, "d_v");
+  list.add("o_proj.weight", {s.hidden, s.heads * s.d_v}, "D, H d_v");
+}
+
+MemoryCard GlaConfig::card() const {
+  return {"all value channels", "v_i k", "per key channel, sigmoid(g)^(1/16)", "inner product with q"};
+}
+
 class Gla final : public MatrixMixer {
  public:
   Gla(const GlaConfig& c, int layer, const std::string& p, const Weights& w)
-      : MatrixMixer(shape_of(c), layer, w.numerics(), c.qkv.tail_elements()),
+      : MatrixMixer(c.shape(), layer, w.numerics(), c.qkv.tail_elements()),
         c_(c),
         qkv_(c.qkv, p, w),
         decay_in_(w.router(p + "gk_proj.0.weight")),
@@ -79,8 +99,8 @@ class Gla final : public MatrixMixer {
     at::Tensor matrix = state.tensors[0];
     const Qkv qkv = qkv_(x, tails);
     MatrixStateInput in;
-    in.query = feature_map(split(qkv.query, s.heads));
-    in.key = feature_map(split(qkv.key, s.state_heads));
+    in.query = feature_map(c_.feature_map, split(qkv.query, s.heads));
+    in.key = feature_map(c_.feature_map, split(qkv.key, s.state_heads));
     in.value = split(qkv.value, s.state_heads);
     const at::Tensor lambda = linear_in(n_.exact, linear_in(n_.exact, x, decay_in_), decay_out_, decay_bias_);
     in.log_decay = at::log_sigmoid(split(lambda, s.state_heads)) / kTau;
@@ -92,54 +112,16 @@ class Gla final : public MatrixMixer {
   }
 
  private:
-  at::Tensor feature_map(const at::Tensor& z) const {
-    const std::string& map = c_.feature_map;
-    if (map == "relu") return at::relu(z);
-    if (map == "swish" || map == "silu") return at::silu(z);
-    if (map == "sigmoid") return at::sigmoid(z);
-    if (map == "sqrelu") return at::relu(z).square();
-    if (map == "gelu") return at::gelu(z, "tanh");
-    if (map == "logsigmoid") return at::log_sigmoid(z);
-    return z;
-  }
-
   GlaConfig c_;
   QkvProjection qkv_;
   at::Tensor decay_in_, decay_out_, decay_bias_, gate_, norm_, out_;
-};
-
-class GlaModel final : public FamilyModel {
- public:
-  explicit GlaModel(GlaConfig c) : c_(std::move(c)) {}
-
-  formats::ModelConfig& config() override { return c_; }
-  void mixer_tensors(formats::TensorList& list, int64_t) const override {
-    const MatrixSizes& s = c_.sizes;
-    c_.qkv.tensors(list);
-    list.add("gk_proj.0.weight", {kLowRank, s.hidden}, "16, D");
-    list.add("gk_proj.1.weight", {s.state_heads * s.d_k, kLowRank}, "H_kv d_k, 16");
-    list.add("gk_proj.1.bias", {s.state_heads * s.d_k}, "H_kv d_k");
-    list.add_if(c_.output_gate, "g_proj.weight", {s.heads * s.d_v, s.hidden}, "H d_v, D");
-    list.add_if(c_.affine, c_.norm, {s.d_v}, "d_v");
-    list.add("o_proj.weight", {s.hidden, s.heads * s.d_v}, "D, H d_v");
-  }
-  LayerShape mixer_shape(int) const override { return shape_of(c_); }
-  MemoryCard card() const override {
-    return {"all value channels", "v_i k", "per key channel, sigmoid(g)^(1/16)", "inner product with q"};
-  }
-  std::unique_ptr<Mixer> mixer(int layer, const std::string& p, const Weights& w) const override {
-    return std::make_unique<Gla>(c_, layer, p, w);
-  }
-
- private:
-  GlaConfig c_;
 };
 
 }  // namespace
 
 std::unique_ptr<FamilyModel> read_gla(const formats::Checkpoint& checkpoint, const std::string& flavour) {
   require_flavour(flavour, "fla", "gla");
-  return std::make_unique<GlaModel>(read(checkpoint));
+  return std::make_unique<FamilyOf<GlaConfig, Gla>>(read(checkpoint));
 }
 
 }  // namespace slotscope::engine

@@ -13,6 +13,10 @@ struct GsaConfig : formats::ModelConfig {
   FeatureMap feature_map = FeatureMap::swish;
   double tau = 8;        // gate_logit_normalizer
   bool affine = true;    // g_norm has a weight
+
+  LayerShape shape() const;
+  void tensors(formats::TensorList& list) const;
+  MemoryCard card() const;
 };
 
 GsaConfig read(const formats::Checkpoint& checkpoint) {
@@ -45,6 +49,22 @@ GsaConfig read(const formats::Checkpoint& checkpoint) {
   r.note_ignored({"use_output_gate", "use_norm", "clamp_min", "clamp_max"});
   r.finish();
   return c;
+}
+
+LayerShape GsaConfig::shape() const { return dense_slots_shape(sizes); }
+
+void GsaConfig::tensors(formats::TensorList& list) const {
+  const DenseSlots& s = sizes;
+  qkv.tensors(list);
+  list.add("f_proj.weight", {s.kv_heads * s.slots, s.hidden}, "H_kv M, D");
+  list.add_if(feature_map == FeatureMap::t2r, "feature_map.layer.weight", {s.d_k, s.d_k}, "d_k, d_k");
+  list.add_if(affine, "g_norm.weight", {s.hidden}, "D");
+  list.add("o_proj.weight", {s.hidden, s.heads * s.d_v}, "D, H d_v");
+}
+
+MemoryCard GsaConfig::card() const {
+  return {"all " + std::to_string(sizes.slots) + " slots, strength 1 - sigmoid(f)^(1/" + formats::number_text(tau) + ")",
+          "k, v", "per slot, sigmoid(f)^(1/" + formats::number_text(tau) + ")", "softmax over all slots"};
 }
 
 class Gsa final : public DenseSlotMixer {
@@ -93,37 +113,11 @@ class Gsa final : public DenseSlotMixer {
   at::Tensor forget_, feature_, g_norm_, out_;
 };
 
-class GsaModel final : public FamilyModel {
- public:
-  explicit GsaModel(GsaConfig c) : c_(std::move(c)) {}
-
-  formats::ModelConfig& config() override { return c_; }
-  void mixer_tensors(formats::TensorList& list, int64_t) const override {
-    const DenseSlots& s = c_.sizes;
-    c_.qkv.tensors(list);
-    list.add("f_proj.weight", {s.kv_heads * s.slots, s.hidden}, "H_kv M, D");
-    list.add_if(c_.feature_map == FeatureMap::t2r, "feature_map.layer.weight", {s.d_k, s.d_k}, "d_k, d_k");
-    list.add_if(c_.affine, "g_norm.weight", {s.hidden}, "D");
-    list.add("o_proj.weight", {s.hidden, s.heads * s.d_v}, "D, H d_v");
-  }
-  LayerShape mixer_shape(int) const override { return dense_slots_shape(c_.sizes); }
-  MemoryCard card() const override {
-    return {"all " + std::to_string(c_.sizes.slots) + " slots, strength 1 - sigmoid(f)^(1/" + formats::number_text(c_.tau) + ")",
-            "k, v", "per slot, sigmoid(f)^(1/" + formats::number_text(c_.tau) + ")", "softmax over all slots"};
-  }
-  std::unique_ptr<Mixer> mixer(int layer, const std::string& p, const Weights& w) const override {
-    return std::make_unique<Gsa>(c_, layer, p, w);
-  }
-
- private:
-  GsaConfig c_;
-};
-
 }  // namespace
 
 std::unique_ptr<FamilyModel> read_gsa(const formats::Checkpoint& checkpoint, const std::string& flavour) {
   require_flavour(flavour, "fla", "gsa");
-  return std::make_unique<GsaModel>(read(checkpoint));
+  return std::make_unique<FamilyOf<GsaConfig, Gsa>>(read(checkpoint));
 }
 
 }  // namespace slotscope::engine

@@ -1,8 +1,8 @@
 // Kimi Delta Attention as the FLA code has it (spec: model-zoo 15): the delta rule on a state whose key channels decay first.
 #include <cmath>
 
+#include "core/engine/model/delta_rule.h"
 #include "core/engine/model/families.h"
-#include "core/engine/model/matrix_state.h"
 
 namespace slotscope::engine {
 namespace {
@@ -13,6 +13,10 @@ struct KdaConfig : formats::ModelConfig {
   QkvConfig qkv;
   bool negative = false;
   std::optional<double> lower_bound;  // then g = bound sigmoid(exp(A_log) u)
+
+  LayerShape shape() const;
+  void tensors(formats::TensorList& list) const;
+  MemoryCard card() const;
 };
 
 KdaConfig read(const formats::Checkpoint& checkpoint) {
@@ -41,8 +45,8 @@ KdaConfig read(const formats::Checkpoint& checkpoint) {
   return c;
 }
 
-LayerShape shape_of(const KdaConfig& c) {
-  LayerShape shape = matrix_shape(c.sizes);
+LayerShape KdaConfig::shape() const {
+  LayerShape shape = matrix_shape(sizes);
   shape.decay = Columns::key;
   shape.fields.insert(shape.fields.end(), {Field::log_decay, Field::write_strength});
   shape.note += ", gated delta rule";
@@ -50,10 +54,29 @@ LayerShape shape_of(const KdaConfig& c) {
   return shape;
 }
 
+void KdaConfig::tensors(formats::TensorList& list) const {
+  const MatrixSizes& s = sizes;
+  qkv.tensors(list);
+  list.add("f_proj.0.weight", {s.d_v, s.hidden}, "d_v, D");
+  list.add("f_proj.1.weight", {s.heads * s.d_k, s.d_v}, "H_v d_k, d_v");
+  list.add("b_proj.weight", {s.heads, s.hidden}, "H_v, D");
+  list.add("A_log", {s.heads}, "H_v");
+  list.add("dt_bias", {s.heads * s.d_k}, "H_v d_k");
+  list.add("g_proj.0.weight", {s.d_v, s.hidden}, "d_v, D");
+  list.add("g_proj.1.weight", {s.heads * s.d_v, s.d_v}, "H_v d_v, d_v");
+  list.add("g_proj.1.bias", {s.heads * s.d_v}, "H_v d_v");
+  list.add("o_norm.weight", {s.d_v}, "d_v");
+  list.add("o_proj.weight", {s.hidden, s.heads * s.d_v}, "D, H_v d_v");
+}
+
+MemoryCard KdaConfig::card() const {
+  return {"all value channels, strength beta", "(v - S^T k)_i k", "per key channel", "inner product with q"};
+}
+
 class Kda final : public MatrixMixer {
  public:
   Kda(const KdaConfig& c, int layer, const std::string& p, const Weights& w)
-      : MatrixMixer(shape_of(c), layer, w.numerics(), c.qkv.tail_elements()),
+      : MatrixMixer(c.shape(), layer, w.numerics(), c.qkv.tail_elements()),
         c_(c),
         qkv_(c.qkv, p, w),
         decay_in_(w.router(p + "f_proj.0.weight")),
@@ -72,27 +95,19 @@ class Kda final : public MatrixMixer {
   }
 
   at::Tensor forward(const at::Tensor& x, MixerState& state, Observer& observer) const override {
-    const MatrixSizes& s = c_.sizes;
     auto tails = tails_of(state, 1);
     at::Tensor matrix = state.tensors[0];
-    Qkv qkv = qkv_(x, tails);
-    if (!qkv_.conv()) qkv = {at::silu(qkv.query), at::silu(qkv.key), at::silu(qkv.value)};
-    MatrixStateInput in;
-    in.query = l2_norm_exact(split(qkv.query, c_.key_heads), n_.exact);
-    in.key = l2_norm_exact(split(qkv.key, c_.key_heads), n_.exact);
-    in.value = split(qkv.value, s.heads);
-    in.strength = at::sigmoid(linear_in(n_.exact, x, beta_)) * (c_.negative ? 2 : 1);
-    const at::Tensor u = split(linear_in(n_.exact, linear_in(n_.exact, x, decay_in_), decay_out_) + dt_bias_, s.heads);
+    MatrixStateInput in = delta_input(qkv_.activated(x, tails), c_.key_heads, c_.sizes, n_.exact);
+    in.strength = delta_strength(x, beta_, c_.negative, n_.exact);
+    const at::Tensor u =
+        split(linear_in(n_.exact, linear_in(n_.exact, x, decay_in_), decay_out_) + dt_bias_, c_.sizes.heads);
     const at::Tensor a = at::exp(a_log_).unsqueeze(-1);  // [H_v,1]
     in.log_decay = c_.lower_bound ? *c_.lower_bound * at::sigmoid(a * u) : -a * at::softplus(u);
-    in.delta = true;
-    in.scale = s.scale;
     const at::Tensor o = scan(in, matrix, observer);
     state = joined({matrix}, tails, state.position + x.size(1));
     // The gate is a sigmoid here, not silu.
     const at::Tensor gate = at::sigmoid(linear_map(linear_map(x, gate_in_), gate_out_, gate_bias_));
-    const at::Tensor y = rms_norm_exact(o, norm_, c_.norm_eps, n_.exact) * split(gate, s.heads);
-    return linear_map(y.flatten(2).to(n_.compute), out_);
+    return head_output(o, norm_, c_.norm_eps, gate, out_, n_.exact);
   }
 
  private:
@@ -101,42 +116,11 @@ class Kda final : public MatrixMixer {
   at::Tensor decay_in_, decay_out_, beta_, a_log_, dt_bias_, gate_in_, gate_out_, gate_bias_, norm_, out_;
 };
 
-class KdaModel final : public FamilyModel {
- public:
-  explicit KdaModel(KdaConfig c) : c_(std::move(c)) {}
-
-  formats::ModelConfig& config() override { return c_; }
-  void mixer_tensors(formats::TensorList& list, int64_t) const override {
-    const MatrixSizes& s = c_.sizes;
-    c_.qkv.tensors(list);
-    list.add("f_proj.0.weight", {s.d_v, s.hidden}, "d_v, D");
-    list.add("f_proj.1.weight", {s.heads * s.d_k, s.d_v}, "H_v d_k, d_v");
-    list.add("b_proj.weight", {s.heads, s.hidden}, "H_v, D");
-    list.add("A_log", {s.heads}, "H_v");
-    list.add("dt_bias", {s.heads * s.d_k}, "H_v d_k");
-    list.add("g_proj.0.weight", {s.d_v, s.hidden}, "d_v, D");
-    list.add("g_proj.1.weight", {s.heads * s.d_v, s.d_v}, "H_v d_v, d_v");
-    list.add("g_proj.1.bias", {s.heads * s.d_v}, "H_v d_v");
-    list.add("o_norm.weight", {s.d_v}, "d_v");
-    list.add("o_proj.weight", {s.hidden, s.heads * s.d_v}, "D, H_v d_v");
-  }
-  LayerShape mixer_shape(int) const override { return shape_of(c_); }
-  MemoryCard card() const override {
-    return {"all value channels, strength beta", "(v - S^T k)_i k", "per key channel", "inner product with q"};
-  }
-  std::unique_ptr<Mixer> mixer(int layer, const std::string& p, const Weights& w) const override {
-    return std::make_unique<Kda>(c_, layer, p, w);
-  }
-
- private:
-  KdaConfig c_;
-};
-
 }  // namespace
 
 std::unique_ptr<FamilyModel> read_kda(const formats::Checkpoint& checkpoint, const std::string& flavour) {
   require_flavour(flavour, "fla", "kda");
-  return std::make_unique<KdaModel>(read(checkpoint));
+  return std::make_unique<FamilyOf<KdaConfig, Kda>>(read(checkpoint));
 }
 
 }  // namespace slotscope::engine

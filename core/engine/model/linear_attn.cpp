@@ -14,6 +14,10 @@ struct LinearConfig : formats::ModelConfig {
   std::string map;
   bool tied_map = false;  // only feature_map_q is stored and serves both
   bool norm_q = false, norm_k = false, norm_output = false, affine = true;
+
+  LayerShape shape() const;
+  void tensors(formats::TensorList& list) const;
+  MemoryCard card() const;
 };
 
 LinearConfig read(const formats::Checkpoint& checkpoint) {
@@ -46,12 +50,34 @@ LinearConfig read(const formats::Checkpoint& checkpoint) {
   return c;
 }
 
-LayerShape shape_of(const LinearConfig& c) {
-  LayerShape shape = matrix_shape(c.sizes);
-  shape.note += ", feature map " + c.map;
+LayerShape LinearConfig::shape() const {
+  LayerShape shape = matrix_shape(sizes);
+  shape.note += ", feature map " + map;
   shape.attributes.emplace_back("write_strength", 1.0);
   shape.attributes.emplace_back("keep", 1.0);
   return shape;
+}
+
+void LinearConfig::tensors(formats::TensorList& list) const {
+  const MatrixSizes& s = sizes;
+  const int64_t d = head_width;
+  qkv.tensors(list);
+  for (const std::string p : {"feature_map_q.", "feature_map_k."}) {
+    if (p == "feature_map_k." && tied_map) continue;
+    const bool product = map == "elementwise_product", one = map == "hedgehog" || map == "t2r";
+    list.add_if(product, p + "layer1.weight", {d, d}, "d_k, d_k");
+    list.add_if(product, p + "layer1.bias", {d}, "d_k");
+    list.add_if(product, p + "layer2.weight", {d, d}, "d_k, d_k");
+    list.add_if(product, p + "layer2.bias", {d}, "d_k");
+    list.add_if(one, p + "layer.weight", {d, d}, "d_k, d_k");
+    list.add_if(map == "hedgehog", p + "layer.bias", {d}, "d_k");
+  }
+  list.add_if(affine, "norm.weight", {s.d_v}, "d_v");
+  list.add("o_proj.weight", {s.hidden, s.heads * s.d_v}, "D, H d_v");
+}
+
+MemoryCard LinearConfig::card() const {
+  return {"all value channels", "v_i k", "none", "inner product with q"};
 }
 
 // phi of one stream; the learned ones have their weights.
@@ -89,7 +115,7 @@ FeatureMap load_map(const LinearConfig& c, const std::string& p, const Weights& 
 class LinearAttention final : public MatrixMixer {
  public:
   LinearAttention(const LinearConfig& c, int layer, const std::string& p, const Weights& w)
-      : MatrixMixer(shape_of(c), layer, w.numerics(), c.sizes.state_heads * c.sizes.d_k),
+      : MatrixMixer(c.shape(), layer, w.numerics(), c.sizes.state_heads * c.sizes.d_k),
         c_(c),
         qkv_(c.qkv, p, w),
         map_q_(load_map(c, p + "feature_map_q.", w)),
@@ -120,8 +146,7 @@ class LinearAttention final : public MatrixMixer {
       o = o / (s.scale * (in.query * repeat_heads(z, s.heads)).sum(-1, true) + 1e-10);
     }
     state = {{matrix, sum}, state.position + x.size(1)};
-    const at::Tensor y = rms_norm_exact(o, norm_, c_.norm_eps, n_.exact);
-    return linear_map(y.flatten(2).to(n_.compute), out_);
+    return head_output(o, norm_, c_.norm_eps, {}, out_, n_.exact);
   }
 
  private:
@@ -133,45 +158,11 @@ class LinearAttention final : public MatrixMixer {
   at::Tensor norm_, out_;
 };
 
-class LinearModel final : public FamilyModel {
- public:
-  explicit LinearModel(LinearConfig c) : c_(std::move(c)) {}
-
-  formats::ModelConfig& config() override { return c_; }
-  void mixer_tensors(formats::TensorList& list, int64_t) const override {
-    const MatrixSizes& s = c_.sizes;
-    const int64_t d = c_.head_width;
-    c_.qkv.tensors(list);
-    for (const std::string p : {"feature_map_q.", "feature_map_k."}) {
-      if (p == "feature_map_k." && c_.tied_map) continue;
-      const bool product = c_.map == "elementwise_product", one = c_.map == "hedgehog" || c_.map == "t2r";
-      list.add_if(product, p + "layer1.weight", {d, d}, "d_k, d_k");
-      list.add_if(product, p + "layer1.bias", {d}, "d_k");
-      list.add_if(product, p + "layer2.weight", {d, d}, "d_k, d_k");
-      list.add_if(product, p + "layer2.bias", {d}, "d_k");
-      list.add_if(one, p + "layer.weight", {d, d}, "d_k, d_k");
-      list.add_if(c_.map == "hedgehog", p + "layer.bias", {d}, "d_k");
-    }
-    list.add_if(c_.affine, "norm.weight", {s.d_v}, "d_v");
-    list.add("o_proj.weight", {s.hidden, s.heads * s.d_v}, "D, H d_v");
-  }
-  LayerShape mixer_shape(int) const override { return shape_of(c_); }
-  MemoryCard card() const override {
-    return {"all value channels", "v_i k", "none", "inner product with q"};
-  }
-  std::unique_ptr<Mixer> mixer(int layer, const std::string& p, const Weights& w) const override {
-    return std::make_unique<LinearAttention>(c_, layer, p, w);
-  }
-
- private:
-  LinearConfig c_;
-};
-
 }  // namespace
 
 std::unique_ptr<FamilyModel> read_linear_attn(const formats::Checkpoint& checkpoint, const std::string& flavour) {
   require_flavour(flavour, "fla", "linear_attn");
-  return std::make_unique<LinearModel>(read(checkpoint));
+  return std::make_unique<FamilyOf<LinearConfig, LinearAttention>>(read(checkpoint));
 }
 
 }  // namespace slotscope::engine

@@ -12,6 +12,10 @@ struct MambaConfig : formats::ModelConfig {
   int64_t rank = 0;   // R
   int64_t taps = 4;
   bool bias = false, conv_bias = true;
+
+  LayerShape shape() const;
+  void tensors(formats::TensorList& list) const;
+  MemoryCard card() const;
 };
 
 MambaConfig read(const formats::Checkpoint& checkpoint) {
@@ -43,8 +47,8 @@ MambaConfig read(const formats::Checkpoint& checkpoint) {
   return c;
 }
 
-LayerShape shape_of(const MambaConfig& c) {
-  LayerShape shape = matrix_shape(c.sizes);
+LayerShape MambaConfig::shape() const {
+  LayerShape shape = matrix_shape(sizes);
   shape.strength = Columns::slot;
   shape.fields.push_back(Field::write_strength);
   shape.note += ", state-space model";
@@ -52,10 +56,29 @@ LayerShape shape_of(const MambaConfig& c) {
   return shape;
 }
 
+void MambaConfig::tensors(formats::TensorList& list) const {
+  const int64_t I = sizes.d_v, N = sizes.d_k, D = sizes.hidden, R = rank;
+  list.add("in_proj.weight", {2 * I, D}, "2I, D");
+  list.add_if(bias, "in_proj.bias", {2 * I}, "2I");
+  list.add("conv1d.weight", {I, 1, taps}, "I, 1, K");
+  list.add_if(conv_bias, "conv1d.bias", {I}, "I");
+  list.add("x_proj.weight", {R + 2 * N, I}, "R + 2N, I");
+  list.add("dt_proj.weight", {I, R}, "I, R");
+  list.add("dt_proj.bias", {I}, "I");
+  list.add("A_log", {I, N}, "I, N");
+  list.add("D", {I}, "I");
+  list.add("out_proj.weight", {D, I}, "D, I");
+  list.add_if(bias, "out_proj.bias", {D}, "D");
+}
+
+MemoryCard MambaConfig::card() const {
+  return {"all channels, strength dt", "u_c B", "per channel and state, exp(dt A)", "inner product with C"};
+}
+
 class Mamba final : public MatrixMixer {
  public:
   Mamba(const MambaConfig& c, int layer, const std::string& p, const Weights& w)
-      : MatrixMixer(shape_of(c), layer, w.numerics(), (c.taps - 1) * c.sizes.d_v),
+      : MatrixMixer(c.shape(), layer, w.numerics(), (c.taps - 1) * c.sizes.d_v),
         c_(c),
         in_(w.get(p + "in_proj.weight")),
         in_bias_(w.if_present(c.bias, p + "in_proj.bias")),
@@ -119,42 +142,11 @@ class Mamba final : public MatrixMixer {
   at::Tensor x_, dt_, dt_bias_, a_, d_, out_, out_bias_;
 };
 
-class MambaModel final : public FamilyModel {
- public:
-  explicit MambaModel(MambaConfig c) : c_(std::move(c)) {}
-
-  formats::ModelConfig& config() override { return c_; }
-  void mixer_tensors(formats::TensorList& list, int64_t) const override {
-    const int64_t I = c_.sizes.d_v, N = c_.sizes.d_k, D = c_.sizes.hidden, R = c_.rank;
-    list.add("in_proj.weight", {2 * I, D}, "2I, D");
-    list.add_if(c_.bias, "in_proj.bias", {2 * I}, "2I");
-    list.add("conv1d.weight", {I, 1, c_.taps}, "I, 1, K");
-    list.add_if(c_.conv_bias, "conv1d.bias", {I}, "I");
-    list.add("x_proj.weight", {R + 2 * N, I}, "R + 2N, I");
-    list.add("dt_proj.weight", {I, R}, "I, R");
-    list.add("dt_proj.bias", {I}, "I");
-    list.add("A_log", {I, N}, "I, N");
-    list.add("D", {I}, "I");
-    list.add("out_proj.weight", {D, I}, "D, I");
-    list.add_if(c_.bias, "out_proj.bias", {D}, "D");
-  }
-  LayerShape mixer_shape(int) const override { return shape_of(c_); }
-  MemoryCard card() const override {
-    return {"all channels, strength dt", "u_c B", "per channel and state, exp(dt A)", "inner product with C"};
-  }
-  std::unique_ptr<Mixer> mixer(int layer, const std::string& p, const Weights& w) const override {
-    return std::make_unique<Mamba>(c_, layer, p, w);
-  }
-
- private:
-  MambaConfig c_;
-};
-
 }  // namespace
 
 std::unique_ptr<FamilyModel> read_mamba(const formats::Checkpoint& checkpoint, const std::string& flavour) {
   require_flavour(flavour, "fla", "mamba");
-  return std::make_unique<MambaModel>(read(checkpoint));
+  return std::make_unique<FamilyOf<MambaConfig, Mamba>>(read(checkpoint));
 }
 
 }  // namespace slotscope::engine

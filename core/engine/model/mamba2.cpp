@@ -18,6 +18,9 @@ struct Mamba2Config : formats::ModelConfig {
   double dt_low = 0, dt_high = INFINITY;
 
   int64_t conv_width() const { return inner + 2 * groups * sizes.d_k; }
+  LayerShape shape() const;
+  void tensors(formats::TensorList& list) const;
+  MemoryCard card() const;
 };
 
 // dt_limit, or its name in Hugging Face folders and older FLA: two numbers, infinity as a token or {"__float__": ...}.
@@ -74,17 +77,36 @@ Mamba2Config read(const formats::Checkpoint& checkpoint) {
   return c;
 }
 
-LayerShape shape_of(const Mamba2Config& c) {
-  LayerShape shape = matrix_shape(c.sizes);
+LayerShape Mamba2Config::shape() const {
+  LayerShape shape = matrix_shape(sizes);
   shape.fields.insert(shape.fields.end(), {Field::log_decay, Field::write_strength});
   shape.note += ", state-space model";
   return shape;
 }
 
+void Mamba2Config::tensors(formats::TensorList& list) const {
+  const MatrixSizes& s = sizes;
+  const int64_t in = inner + conv_width() + s.heads;
+  list.add("in_proj.weight", {in, s.hidden}, "2I + 2gN + H, D");
+  list.add_if(bias, "in_proj.bias", {in}, "2I + 2gN + H");
+  list.add("conv1d.weight", {conv_width(), 1, taps}, "I + 2gN, 1, K");
+  list.add_if(conv_bias, "conv1d.bias", {conv_width()}, "I + 2gN");
+  list.add("dt_bias", {s.heads}, "H");
+  list.add("A_log", {s.heads}, "H");
+  list.add("D", {wide_d ? inner : s.heads}, wide_d ? "I" : "H");
+  list.add_if(gate_norm, "norm.weight", {inner}, "I");
+  list.add("out_proj.weight", {s.hidden, inner}, "D, I");
+  list.add_if(bias, "out_proj.bias", {s.hidden}, "D");
+}
+
+MemoryCard Mamba2Config::card() const {
+  return {"all value channels, strength dt", "X_p B", "scalar per head, exp(dt A)", "inner product with C"};
+}
+
 class Mamba2 final : public MatrixMixer {
  public:
   Mamba2(const Mamba2Config& c, int layer, const std::string& p, const Weights& w)
-      : MatrixMixer(shape_of(c), layer, w.numerics(), (c.taps - 1) * c.conv_width()),
+      : MatrixMixer(c.shape(), layer, w.numerics(), (c.taps - 1) * c.conv_width()),
         c_(c),
         in_(w.get(p + "in_proj.weight")),
         in_bias_(w.if_present(c.bias, p + "in_proj.bias")),
@@ -141,42 +163,11 @@ class Mamba2 final : public MatrixMixer {
   at::Tensor dt_bias_, a_log_, d_, norm_, out_, out_bias_;
 };
 
-class Mamba2Model final : public FamilyModel {
- public:
-  explicit Mamba2Model(Mamba2Config c) : c_(std::move(c)) {}
-
-  formats::ModelConfig& config() override { return c_; }
-  void mixer_tensors(formats::TensorList& list, int64_t) const override {
-    const MatrixSizes& s = c_.sizes;
-    const int64_t in = c_.inner + c_.conv_width() + s.heads;
-    list.add("in_proj.weight", {in, s.hidden}, "2I + 2gN + H, D");
-    list.add_if(c_.bias, "in_proj.bias", {in}, "2I + 2gN + H");
-    list.add("conv1d.weight", {c_.conv_width(), 1, c_.taps}, "I + 2gN, 1, K");
-    list.add_if(c_.conv_bias, "conv1d.bias", {c_.conv_width()}, "I + 2gN");
-    list.add("dt_bias", {s.heads}, "H");
-    list.add("A_log", {s.heads}, "H");
-    list.add("D", {c_.wide_d ? c_.inner : s.heads}, c_.wide_d ? "I" : "H");
-    list.add_if(c_.gate_norm, "norm.weight", {c_.inner}, "I");
-    list.add("out_proj.weight", {s.hidden, c_.inner}, "D, I");
-    list.add_if(c_.bias, "out_proj.bias", {s.hidden}, "D");
-  }
-  LayerShape mixer_shape(int) const override { return shape_of(c_); }
-  MemoryCard card() const override {
-    return {"all value channels, strength dt", "X_p B", "scalar per head, exp(dt A)", "inner product with C"};
-  }
-  std::unique_ptr<Mixer> mixer(int layer, const std::string& p, const Weights& w) const override {
-    return std::make_unique<Mamba2>(c_, layer, p, w);
-  }
-
- private:
-  Mamba2Config c_;
-};
-
 }  // namespace
 
 std::unique_ptr<FamilyModel> read_mamba2(const formats::Checkpoint& checkpoint, const std::string& flavour) {
   require_flavour(flavour, "fla", "mamba2");
-  return std::make_unique<Mamba2Model>(read(checkpoint));
+  return std::make_unique<FamilyOf<Mamba2Config, Mamba2>>(read(checkpoint));
 }
 
 }  // namespace slotscope::engine

@@ -111,9 +111,7 @@ at::Tensor MatrixMixer::empty_matrix(int64_t batch) const {
 
 at::Tensor MatrixMixer::gated_output(const at::Tensor& x, const at::Tensor& o, const at::Tensor& norm, double eps,
                                      const at::Tensor& gate, const at::Tensor& out) const {
-  at::Tensor y = rms_norm_exact(o, norm, eps, n_.exact);
-  if (gate.defined()) y = y * at::silu(split(linear_map(x, gate), o.size(2)));
-  return linear_map(y.flatten(2).to(n_.compute), out);
+  return head_output(o, norm, eps, gate.defined() ? at::silu(linear_map(x, gate)) : gate, out, n_.exact);
 }
 
 at::Tensor MatrixMixer::scan(MatrixStateInput in, at::Tensor& matrix, Observer& observer) const {

@@ -12,6 +12,10 @@ void QkvConfig::tensors(formats::TensorList& list) const {
   list.add("q_proj.weight", {query_width, hidden}, "H d_k, D");
   list.add("k_proj.weight", {key_width, hidden}, "H_kv d_k, D");
   list.add("v_proj.weight", {value_width, hidden}, "H_kv d_v, D");
+  conv_tensors(list);
+}
+
+void QkvConfig::conv_tensors(formats::TensorList& list) const {
   if (!conv) return;
   for (const auto& [stream, width] :
        {std::pair{"q", query_width}, std::pair{"k", key_width}, std::pair{"v", value_width}}) {
@@ -20,18 +24,26 @@ void QkvConfig::tensors(formats::TensorList& list) const {
   }
 }
 
-QkvProjection::QkvProjection(const QkvConfig& config, const std::string& p, const Weights& w, bool silu_qk)
+QkvProjection::QkvProjection(const QkvConfig& config, const std::string& p, const Weights& w,
+                             const QkvNames& names)
     : config_(config),
       q_(w.get(p + "q_proj.weight")),
-      k_(w.get(p + "k_proj.weight")),
-      v_(w.get(p + "v_proj.weight")) {
+      k_(w.get(p + names.key + ".weight")),
+      v_(w.get(p + names.value + ".weight")) {
   const auto load = [&](const std::string& name, bool silu) {
     return ShortConv{w.exact_if(config.conv, p + name + ".weight"),
                      w.exact_if(config.conv && config.conv_bias, p + name + ".bias"), silu};
   };
-  q_conv_ = load("q_conv1d", silu_qk);
-  k_conv_ = load("k_conv1d", silu_qk);
+  q_conv_ = load("q_conv1d", names.silu_qk);
+  k_conv_ = load("k_conv1d", names.silu_qk);
   v_conv_ = load("v_conv1d", true);
+}
+
+QkvProjection QkvProjection::with(const at::Tensor& key, const at::Tensor& value) const {
+  QkvProjection other = *this;
+  other.k_ = key;
+  other.v_ = value;
+  return other;
 }
 
 std::vector<at::Tensor> QkvProjection::initial_tails(int64_t batch, const Numerics& n) const {
@@ -49,6 +61,11 @@ Qkv QkvProjection::operator()(const at::Tensor& x, std::vector<at::Tensor>& tail
   out.key = k_conv_(out.key, tails[1]);
   out.value = v_conv_(out.value, tails[2]);
   return out;
+}
+
+Qkv QkvProjection::activated(const at::Tensor& x, std::vector<at::Tensor>& tails) const {
+  const Qkv qkv = (*this)(x, tails);
+  return config_.conv ? qkv : Qkv{at::silu(qkv.query), at::silu(qkv.key), at::silu(qkv.value)};
 }
 
 std::vector<at::Tensor> tails_of(const MixerState& state, size_t memories) {

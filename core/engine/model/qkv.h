@@ -1,5 +1,5 @@
 // Query, key and value: three projections, each through its short convolution where the family has them (spec: model-zoo
-// 1.3), and the choices of feature map that families name alike.
+// 1.3).
 #pragma once
 
 #include <ATen/ATen.h>
@@ -24,6 +24,7 @@ struct QkvConfig {
   void read_conv(formats::ModelReader& reader, bool default_conv);
   // q_proj, k_proj, v_proj and, with convolutions, q_conv1d, k_conv1d, v_conv1d.
   void tensors(formats::TensorList& list) const;
+  void conv_tensors(formats::TensorList& list) const;
   // Elements of the inputs carried from segment to segment.
   int64_t tail_elements() const { return conv ? (taps - 1) * (query_width + key_width + value_width) : 0; }
 };
@@ -32,14 +33,22 @@ struct Qkv {
   at::Tensor query, key, value;  // [B,T,width], compute dtype
 };
 
+struct QkvNames {
+  std::string key = "k_proj", value = "v_proj";
+  bool silu_qk = true;  // the activation behind the convolutions of query and key (value: always)
+};
+
 class QkvProjection {
  public:
-  // silu_qk: the activation behind the convolutions of query and key (value: always).
-  QkvProjection(const QkvConfig& config, const std::string& prefix, const Weights& weights, bool silu_qk = true);
+  QkvProjection(const QkvConfig& config, const std::string& prefix, const Weights& weights, const QkvNames& names = {});
+  // The same query and convolutions with other projections.
+  QkvProjection with(const at::Tensor& key, const at::Tensor& value) const;
   // The last inputs of the three convolutions, zero; empty without convolutions.
   std::vector<at::Tensor> initial_tails(int64_t batch, const Numerics& numerics) const;
   // Projections through their convolutions; without them the bare projections.
   Qkv operator()(const at::Tensor& x, std::vector<at::Tensor>& tails) const;
+  // The same, behind a silu that is there without convolutions too.
+  Qkv activated(const at::Tensor& x, std::vector<at::Tensor>& tails) const;
   bool conv() const { return config_.conv; }
 
  private:

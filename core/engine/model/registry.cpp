@@ -16,6 +16,7 @@ const std::vector<Family>& families() {
       {"delta_net", read_delta_net},
       {"gated_deltanet", read_gated_deltanet},
       {"kda", read_kda},
+      {"mom", read_mom},
       {"mamba2", read_mamba2},
       {"mamba", read_mamba},
       {"transformer", read_transformer},

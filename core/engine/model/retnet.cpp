@@ -14,6 +14,10 @@ struct RetNetConfig : formats::ModelConfig {
   std::string feature_map;  // empty: none
   bool output_gate = true, affine = true;
   std::string norm;
+
+  LayerShape shape() const;
+  void tensors(formats::TensorList& list) const;
+  MemoryCard card() const;
 };
 
 RetNetConfig read(const formats::Checkpoint& checkpoint) {
@@ -42,8 +46,8 @@ RetNetConfig read(const formats::Checkpoint& checkpoint) {
   return c;
 }
 
-LayerShape shape_of(const RetNetConfig& c) {
-  LayerShape shape = matrix_shape(c.sizes);
+LayerShape RetNetConfig::shape() const {
+  LayerShape shape = matrix_shape(sizes);
   shape.fields.insert(shape.fields.end(), {Field::query_rot, Field::key_rot});
   shape.note += ", RoPE theta 10000";
   shape.attributes.emplace_back("write_strength", 1.0);
@@ -51,10 +55,22 @@ LayerShape shape_of(const RetNetConfig& c) {
   return shape;
 }
 
+void RetNetConfig::tensors(formats::TensorList& list) const {
+  const MatrixSizes& s = sizes;
+  qkv.tensors(list);
+  list.add_if(output_gate, "g_proj.weight", {s.heads * s.d_v, s.hidden}, "H d_v, D");
+  list.add_if(affine, norm, {s.d_v}, "d_v");
+  list.add("o_proj.weight", {s.hidden, s.heads * s.d_v}, "D, H d_v");
+}
+
+MemoryCard RetNetConfig::card() const {
+  return {"all value channels", "v_i k", "fixed per head, 1 - 2^(-5-h)", "inner product with q"};
+}
+
 class RetNet final : public MatrixMixer {
  public:
   RetNet(const RetNetConfig& c, int layer, const std::string& p, const Weights& w)
-      : MatrixMixer(shape_of(c), layer, w.numerics(), 0),
+      : MatrixMixer(c.shape(), layer, w.numerics(), 0),
         c_(c),
         qkv_(c.qkv, p, w),
         gate_(w.if_present(c.output_gate, p + "g_proj.weight")),
@@ -72,8 +88,8 @@ class RetNet final : public MatrixMixer {
     at::Tensor matrix = state.tensors[0];
     const Qkv qkv = qkv_(x, tails);
     MatrixStateInput in;
-    in.query = feature_map(split(qkv.query, s.heads));
-    in.key = feature_map(split(qkv.key, c_.kv_heads));
+    in.query = feature_map(c_.feature_map, split(qkv.query, s.heads));
+    in.key = feature_map(c_.feature_map, split(qkv.key, c_.kv_heads));
     tell(observer, Field::query, in.query);
     tell(observer, Field::key, repeat_heads(in.key, s.heads));
     in.query = rotate(in.query, state.position, Rope{}, n_.exact);
@@ -87,47 +103,16 @@ class RetNet final : public MatrixMixer {
   }
 
  private:
-  at::Tensor feature_map(const at::Tensor& z) const {
-    if (c_.feature_map == "relu") return at::relu(z);
-    if (c_.feature_map == "silu" || c_.feature_map == "swish") return at::silu(z);
-    if (c_.feature_map == "gelu") return at::gelu(z);
-    return z;
-  }
-
   RetNetConfig c_;
   QkvProjection qkv_;
   at::Tensor gate_, norm_, out_, log_gamma_;
-};
-
-class RetNetModel final : public FamilyModel {
- public:
-  explicit RetNetModel(RetNetConfig c) : c_(std::move(c)) {}
-
-  formats::ModelConfig& config() override { return c_; }
-  void mixer_tensors(formats::TensorList& list, int64_t) const override {
-    const MatrixSizes& s = c_.sizes;
-    c_.qkv.tensors(list);
-    list.add_if(c_.output_gate, "g_proj.weight", {s.heads * s.d_v, s.hidden}, "H d_v, D");
-    list.add_if(c_.affine, c_.norm, {s.d_v}, "d_v");
-    list.add("o_proj.weight", {s.hidden, s.heads * s.d_v}, "D, H d_v");
-  }
-  LayerShape mixer_shape(int) const override { return shape_of(c_); }
-  MemoryCard card() const override {
-    return {"all value channels", "v_i k", "fixed per head, 1 - 2^(-5-h)", "inner product with q"};
-  }
-  std::unique_ptr<Mixer> mixer(int layer, const std::string& p, const Weights& w) const override {
-    return std::make_unique<RetNet>(c_, layer, p, w);
-  }
-
- private:
-  RetNetConfig c_;
 };
 
 }  // namespace
 
 std::unique_ptr<FamilyModel> read_retnet(const formats::Checkpoint& checkpoint, const std::string& flavour) {
   require_flavour(flavour, "fla", "retnet");
-  return std::make_unique<RetNetModel>(read(checkpoint));
+  return std::make_unique<FamilyOf<RetNetConfig, RetNet>>(read(checkpoint));
 }
 
 }  // namespace slotscope::engine

@@ -35,6 +35,8 @@ inline const std::vector<FamilyCase>& family_cases() {
       {"gdn_default", "gated_deltanet", "gated_deltanet", "dense", 16, 2 * 8 * 16},
       {"gdn_noconv", "gated_deltanet", "gated_deltanet", "dense", 16, 2 * 8 * 16},
       {"kda_default", "kda", "kda", "dense", 8, 2 * 8 * 8},
+      {"mom_default", "mom", "mom", "sparse", 5, 5 * 2 * 8 * 8},
+      {"mom_noshared", "mom", "mom", "sparse", 4, 4 * 2 * 8 * 8},
       {"mamba2_default", "mamba2", "mamba2", "dense", 16, 4 * 16 * 8},
       {"mamba2_norm_before_gate", "mamba2", "mamba2", "dense", 16, 4 * 16 * 8},
       {"mamba_default", "mamba", "mamba", "dense", 64, 64 * 8},
@@ -44,13 +46,6 @@ inline const std::vector<FamilyCase>& family_cases() {
       {"transformer_swa_T80", "transformer", "attention", "ring", 16, 2 * 32 * 16},
   };
   return list;
-}
-
-// Golden cases of families that do not run yet.
-inline const std::set<std::string>& not_yet() {
-  static const std::set<std::string> names = {
-      "mom_default", "mom_noshared"};
-  return names;
 }
 
 // -infinity is a value (abc keeps nothing of an empty memory) that differences cannot compare: as a large number.
