@@ -5,8 +5,11 @@
 #include <memory>
 
 #include "app/window/launch.h"
+#include "app/window/second_trace.h"
 #include "app/window/view_factory.h"
 #include "core/error.h"
+#include "views/compare_model.h"
+#include "views/compare_view.h"
 #include "views/export.h"
 #include "views/heatmap_data.h"
 #include "views/heatmap_view.h"
@@ -18,23 +21,6 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& option, const std::string& found, const std::string& expected) {
   throw Error({.item = option, .found = found, .expected = expected}, Error::Kind::usage);
-}
-
-QString modelName(const trace::Trace& trace) {
-  const QString folder = QString::fromStdString(trace.model().checkpoint);
-  const QString name = QFileInfo(QFileInfo(folder).absoluteFilePath()).fileName();
-  return name.isEmpty() ? QString::fromStdString(trace.model().family) : name;
-}
-
-std::shared_ptr<const views::RunData> readRun(const std::shared_ptr<trace::Trace>& trace, int run) {
-  auto data = std::make_shared<views::RunData>();
-  data->trace = trace;
-  data->run = run;
-  data->summary = analysis::summarise(*trace, run);
-  data->model_name = modelName(*trace);
-  const QString device = QString::fromStdString(trace->model().device).toUpper();
-  data->device_text = device + QStringLiteral(" · ") + QString::fromStdString(trace->model().dtype);
-  return data;
 }
 
 struct QuantityName {
@@ -85,18 +71,26 @@ void checkOptions(const FigureCommand& c) {
       known = known || c.quantity == q.name;
     }
     if (!known) refuse("--quantity", "'" + c.quantity + "'", "one of " + names);
-    if (c.kind != "heatmap") refuse("--quantity", "with --kind " + c.kind, "--kind heatmap");
+    if (c.kind != "heatmap" && c.kind != "compare")
+      refuse("--quantity", "with --kind " + c.kind, "--kind heatmap or compare");
   }
   if (!c.map.empty()) {
     if (!views::colourMapNames().contains(QString::fromStdString(c.map)))
       refuse("--map", "'" + c.map + "'", "one of " + views::colourMapNames().join(", ").toStdString());
     if (c.kind != "heatmap") refuse("--map", "with --kind " + c.kind, "--kind heatmap");
   }
-  if (c.tokens && c.kind != "heatmap") refuse("--tokens", "with --kind " + c.kind, "--kind heatmap");
+  if (c.tokens && c.kind != "heatmap" && c.kind != "compare")
+    refuse("--tokens", "with --kind " + c.kind, "--kind heatmap or compare");
+  const bool compares = c.kind == "compare";
+  if (compares && c.compare.empty()) refuse("--kind", "compare without a second trace", "--compare B.h5");
+  if (!compares && !c.compare.empty()) refuse("--compare", "with --kind " + c.kind, "--kind compare");
+  if (!compares && (c.layer_b || c.head_b || c.run_b || !c.ranges.empty() || c.compare_layout != "stacked"))
+    refuse("--run-b, --layer-b, --head-b, --layout, --ranges", "with --kind " + c.kind, "--kind compare");
   const std::string suffix = QFileInfo(QString::fromStdString(c.out)).suffix().toLower().toStdString();
   if (suffix != "png" && suffix != "svg" && suffix != "pdf")
     refuse("--out", "'" + c.out + "'", "a name ending in .png, .svg or .pdf");
 }
+
 
 void checkIndex(const char* option, long long value, long long count, const char* what) {
   if (value >= count)
@@ -104,11 +98,66 @@ void checkIndex(const char* option, long long value, long long count, const char
            count > 0 ? std::string(what) + " 0 to " + std::to_string(count - 1) : std::string("no ") + what);
 }
 
+views::ExportOptions exportOptions(const FigureCommand& c) {
+  views::ExportOptions options;
+  options.dpi = c.dpi;
+  if (c.size) options.size = QSizeF(c.size->first, c.size->second);
+  options.dark = c.theme == "dark";
+  options.force = c.force;
+  options.csv = c.csv;
+  options.figure.selection = c.selection;
+  options.figure.caption = !c.no_caption;
+  options.figure.countFromOne = c.count_from_one;
+  return options;
+}
+
+// A is the selection's run and head; B comes with its best head unless told. A head without routes is part of the
+// figure, which says why; both missing make none.
+QStringList makeComparison(const FigureCommand& c, views::SelectionModel* selection,
+                           const std::shared_ptr<const views::RunData>& run) {
+  const auto trace = trace::Trace::open(c.compare);
+  checkIndex("--run-b", c.run_b, trace->run_count(), "runs");
+  const auto other = readRunData(trace, c.run_b);
+  if (c.layer_b) checkIndex("--layer-b", *c.layer_b, (long long)(other->info().layers.size()), "layers");
+  views::CompareModel model(selection);
+  views::CompareView view(selection, nullptr);
+  view.setModel(&model);
+  QObject::connect(&model, &views::CompareModel::otherHeadWanted, &view, [&](int layer, int head) {
+    QString why;
+    const auto data = readHead(*other, layer, head, &why);
+    model.setOtherHead(data, why);
+  });
+  QString why;
+  model.setRun(run);
+  model.setHead(readHead(*run, selection->current().layer, selection->current().head, &why), why);
+  model.setOtherRun(other);
+  if (c.layer_b || c.head_b) {
+    const auto& first = other->summary.first;
+    const int layer = c.layer_b.value_or(first.layer);
+    const int head = c.head_b.value_or(layer == first.layer ? first.head : 0);
+    checkIndex("--head-b", head, model.otherHeads(layer), "heads");
+    model.chooseOther(layer, head);
+  }
+  if (!model.a().head && !model.b().head)
+    throw Error({.file = c.trace, .item = "layer " + std::to_string(selection->current().layer),
+                 .found = model.a().why.toStdString(), .advice = "Choose layers with routes in at least one of the traces"});
+  if (c.tokens) selection->setTokenRange(c.tokens->first, std::min<long long>(c.tokens->second, run->info().tokens));
+  for (const QuantityName& q : quantities)
+    if (c.quantity == q.name) view.setQuantity(q.quantity);
+  if (!c.ranges.empty()) view.setSharedRanges(c.ranges == "shared");
+  const auto layout = *compareLayout(c.compare_layout);
+  if (const QString refused = view.whyNot(layout); !refused.isEmpty())
+    throw Error({.item = "--layout", .found = c.compare_layout + ": " + refused.toStdString()});
+  view.setLayoutKind(layout);
+  view.drawNow();
+  return views::exportFigure(view, QString::fromStdString(c.out), exportOptions(c));
+}
+
 QStringList makeFigure(const FigureCommand& c) {
   checkOptions(c);
   const auto trace = trace::Trace::open(c.trace);
   checkIndex("--run", c.run, trace->run_count(), "runs");
-  const auto run = readRun(trace, c.run);
+  const auto run = readRunData(trace, c.run);
   const auto& info = run->info();
   const auto& first = run->summary.first;
   if (c.layer) checkIndex("--layer", *c.layer, (long long)(info.layers.size()), "layers");
@@ -129,6 +178,7 @@ QStringList makeFigure(const FigureCommand& c) {
                      .head = head,
                      .slot = c.slot.value_or(first.slot),
                      .token = c.token.value_or(first.token)});
+  if (c.kind == "compare") return makeComparison(c, &selection, run);
   if (c.tokens) selection.setTokenRange(c.tokens->first, std::min<long long>(c.tokens->second, info.tokens));
   const std::unique_ptr<views::View> view(
       makeView(QString::fromStdString(c.kind), &selection, nullptr, nullptr));
@@ -138,16 +188,7 @@ QStringList makeFigure(const FigureCommand& c) {
     view->setHead(analysis::load_head(*trace, c.run, spec.index, head));
   applyHeatmapOptions(view.get(), c);
 
-  views::ExportOptions options;
-  options.dpi = c.dpi;
-  if (c.size) options.size = QSizeF(c.size->first, c.size->second);
-  options.dark = c.theme == "dark";
-  options.force = c.force;
-  options.csv = c.csv;
-  options.figure.selection = c.selection;
-  options.figure.caption = !c.no_caption;
-  options.figure.countFromOne = c.count_from_one;
-  return views::exportFigure(*view, QString::fromStdString(c.out), options);
+  return views::exportFigure(*view, QString::fromStdString(c.out), exportOptions(c));
 }
 
 }  // namespace

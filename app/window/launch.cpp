@@ -29,6 +29,7 @@ Examples:
   slotscope figure run.h5 --kind heatmap --out heatmap.png
   slotscope figure run.h5 --kind heatmap --layer 3 --head 0 --tokens 128:192 --quantity survival --map viridis --out zoom.svg
   slotscope figure run.h5 --kind allocation --size 900x600 --csv --out allocation.pdf
+  slotscope figure raven.h5 --kind compare --compare gsa.h5 --out compare.pdf
 
 Exit codes: 0 done, 1 the trace or the output is at fault, 2 an option is.)";
 
@@ -96,7 +97,7 @@ Launch parseCommandLine(int argc, char** argv) {
   sub->add_option("trace", figure.trace, "The trace")->required()->type_name("TRACE.h5");
   sub->add_option("--kind", figure.kind, "Which figure")
       ->required()
-      ->check(CLI::IsMember({"heatmap", "esl", "esl-grid", "allocation"}));
+      ->check(CLI::IsMember({"heatmap", "esl", "esl-grid", "allocation", "compare"}));
   sub->add_option("--out", figure.out, "File to write: .png, .svg or .pdf")->required()->type_name("FILE");
   sub->add_option("--run", figure.run, "Which run of the trace, from 0")
       ->check(CLI::NonNegativeNumber)
@@ -112,6 +113,18 @@ Launch parseCommandLine(int argc, char** argv) {
   sub->add_option("--quantity", figure.quantity,
                   "What the heatmap shows: write-strength, route-weight, log-gate, survival, survival-of, "
                   "read-weight, read-attribution");
+  const char* comparison = "Comparison (--kind compare)";
+  sub->add_option("--compare", figure.compare, "The second trace, B; A is the first")->type_name("B.h5")->group(comparison);
+  sub->add_option("--run-b", figure.run_b, "Which run of B, from 0")->check(CLI::NonNegativeNumber)->group(comparison);
+  sub->add_option("--layer-b", figure.layer_b, "Layer of B (default: of its best head)")->check(CLI::NonNegativeNumber)->group(comparison);
+  sub->add_option("--head-b", figure.head_b, "Head of B (default: its best)")->check(CLI::NonNegativeNumber)->group(comparison);
+  sub->add_option("--layout", figure.compare_layout, "How A and B are drawn")
+      ->check(CLI::IsMember({"stacked", "side-by-side", "overlay", "difference"}))
+      ->capture_default_str()
+      ->group(comparison);
+  sub->add_option("--ranges", figure.ranges, "Colour ranges (default: shared within one family)")
+      ->check(CLI::IsMember({"separate", "shared"}))
+      ->group(comparison);
   sub->add_option("--map", figure.map, "Colour map: cividis, viridis, magma, batlow, grey");
   sub->add_option("--theme", figure.theme, "Colours of the figure")
       ->check(CLI::IsMember({"light", "dark"}))

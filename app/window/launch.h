@@ -16,6 +16,10 @@ struct FigureCommand {
   std::optional<int> layer, head, slot;                   // not given: what the window would select
   std::optional<std::pair<long long, long long>> tokens;  // half-open
   std::optional<long long> token;
+  std::string compare;  // B of --kind compare
+  int run_b = 0;
+  std::optional<int> layer_b, head_b;  // not given: the best head of B
+  std::string compare_layout = "stacked", ranges;
   std::string quantity, map, theme = "light";
   std::optional<std::pair<int, int>> size;  // logical pixels at 96 dpi
   double dpi = 300;

@@ -30,6 +30,11 @@ std::vector<std::pair<int64_t, int64_t>> common_reads(const HeadData& a, const H
 std::string why_unmatched(const HeadData& a, const HeadData& b) {
   if (a.read_heads.empty() || b.read_heads.empty())
     return std::string("rows cannot be matched: no reads were captured in ") + (a.read_heads.empty() ? "A" : "B");
+  for (const bool second : {false, true}) {
+    const HeadData& head = second ? b : a;
+    if (head.read_token.empty() || head.mean_reads_at(head.read_token.front()).empty())
+      return std::string("rows cannot be matched: ") + (second ? "B" : "A") + " has no read weights over slots";
+  }
   if (a.routes.slots > kMostMatchedSlots || b.routes.slots > kMostMatchedSlots)
     return "rows cannot be matched: more than " + std::to_string(kMostMatchedSlots) + " slots";
   return "";
@@ -211,10 +216,10 @@ KeyCurve key_curve(const HeadData& head, const trace::RunInfo& run, const std::v
     out.why = run.tokens < run.prompt_tokens ? "the run ends before the key" : "no token of this prompt is marked as key";
     return out;
   }
-  if (!head.writes.has_gates) {
-    out.why = "log decay was not captured";
-    return out;
-  }
+  GridRequest survival;
+  survival.quantity = Quantity::survival_at;
+  out.why = missing_quantity(head.routes, survival);
+  if (!out.why.empty()) return out;
   const int64_t last = head.routes.tokens - 1;
   out.first = key.back();
   if (out.first > last) {
@@ -226,12 +231,9 @@ KeyCurve key_curve(const HeadData& head, const trace::RunInfo& run, const std::v
   for (const int64_t token : key) {
     const std::vector<double> left = survival_curve(head.routes, head.writes, token, out.first, last);
     // Tokens that wrote nothing have no survival and do not count; nor do those that were not captured.
-    const int64_t row = row_of(head.routes, token);
     double strength = 0;
-    for (int k = 0; row >= 0 && k < head.routes.top_k; ++k)
-      if (const size_t at = size_t(row * head.routes.top_k + k);
-          head.routes.index[at] < uint32_t(head.routes.slots) && head.routes.weight[at] != 0)
-        strength += strength_of(head.routes, row, k);
+    for (const SlotSurvival& s : slot_survival_curves(head.routes, head.writes, token, token, token))
+      strength += s.strength;
     if (strength == 0) continue;
     ++written;
     for (size_t i = 0; i < sum.size(); ++i) sum[i] += left[i];
