@@ -7,6 +7,7 @@
 #include "views/format.h"
 #include "views/heatmap_view.h"
 #include "views/key_plot.h"
+#include "views/pair_note.h"
 
 namespace slotscope::views {
 
@@ -19,8 +20,8 @@ QSizeF CompareView::figureSize() const {
   return layout_ == CompareLayout::stacked ? QSizeF(kWidth, 2 * kMap + key) : QSizeF(kWidth * 1.4, kMap * 1.3 + key);
 }
 
-// Header in words, then the map with its legend.
-void CompareView::paintSide(QPainter& p, const QRectF& area, const Theme& theme, const FigureOptions& options, bool b) {
+// Badge, model, layer and head, and what is shown, in words.
+void CompareView::paintHeader(QPainter& p, const QRectF& area, const Theme& theme, const FigureOptions& options, bool b) {
   const double k = theme.base / 12;
   const CompareSide& side = b ? model_->b() : model_->a();
   const double middle = area.top() + kCompareHeader * k / 2;
@@ -41,6 +42,11 @@ void CompareView::paintSide(QPainter& p, const QRectF& area, const Theme& theme,
   if (const QString more = sideDetails(b); !more.isEmpty()) details += QStringLiteral(" · ") + more;
   p.drawText(QRectF(x, middle - 10 * k, std::max(0.0, area.right() - x), 20 * k), Qt::AlignVCenter,
              QFontMetricsF(p.font()).elidedText(details, Qt::ElideRight, std::max(0.0, area.right() - x)));
+}
+
+void CompareView::paintSide(QPainter& p, const QRectF& area, const Theme& theme, const FigureOptions& options, bool b) {
+  const double k = theme.base / 12;
+  paintHeader(p, {area.left(), area.top(), area.width(), kCompareHeader * k}, theme, options, b);
   FigureOptions inner = options;
   inner.caption = false;
   inner.scale = 1;
@@ -64,14 +70,23 @@ void CompareView::paintFigure(QPainter& p, const QRectF& area, const Theme& them
   QRectF rest = area;
   if (options.caption) {
     QString text = QStringLiteral("A: ") + captionText(*model_->a().run, model_->a().head.get(), {}, options) +
-                   QStringLiteral("\nB: ") + captionText(*model_->b().run, model_->b().head.get(), {}, options);
-    if (const QString note = bannerText(); !note.isEmpty()) text += QLatin1Char('\n') + note;
+                   QStringLiteral("; B: ") + captionText(*model_->b().run, model_->b().head.get(), {}, options);
+    if (const QString note = bannerText(); !note.isEmpty()) text += QStringLiteral(". ") + note;
     rest = paintCaption(p, area, text, scaled);
   }
   const double key = std::min(kKeyPlotHeight * k, rest.height() / 3);
   const QRectF below(rest.left(), rest.bottom() - key, rest.width(), key);
   const QRectF maps(rest.left(), rest.top(), rest.width(), rest.height() - key - kGap);
-  if (layout_ == CompareLayout::side_by_side) {
+  if (paired()) {
+    const double header = kCompareHeader * k, note = 22 * k;
+    for (const bool b : {false, true})
+      paintHeader(p, {maps.left(), maps.top() + (b ? header : 0), maps.width(), header}, scaled, options, b);
+    paintPairNote(p, {maps.left(), maps.top() + 2 * header, maps.width(), note}, pair_note_->note(), scaled);
+    FigureOptions inner = options;
+    inner.caption = inner.legend = false;
+    inner.scale = 1;
+    pane_pair_->paintFigure(p, maps.adjusted(0, 2 * header + note, 0, 0), scaled, inner);
+  } else if (layout_ == CompareLayout::side_by_side) {
     const double half = std::floor((maps.width() - kGap) / 2);
     paintSide(p, {maps.left(), maps.top(), half, maps.height()}, scaled, options, false);
     paintSide(p, {maps.right() - half, maps.top(), half, maps.height()}, scaled, options, true);

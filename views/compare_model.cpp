@@ -46,6 +46,47 @@ CompareModel::CompareModel(SelectionModel* window, Worker* worker, QObject* pare
   connectSelections();
 }
 
+PairedRows pairRows(const analysis::HeadData& a, const analysis::HeadData& b, const analysis::RowMatch& match) {
+  PairedRows out;
+  out.of_a.assign(size_t(a.routes.slots), -1);
+  out.of_b.assign(size_t(b.routes.slots), -1);
+  out.matched = match.why.empty();
+  const HeatmapRows in_a = sortRows(a, HeatmapSort::class_then_esl, 0, false), in_b = sortRows(b, HeatmapSort::class_then_esl, 0, false);
+  const auto class_of = [](const analysis::HeadData& head, int slot) {
+    const auto& all = head.allocation.slot_class;
+    return slot >= 0 && size_t(slot) < all.size() ? all[size_t(slot)] : analysis::SlotClass::empty;
+  };
+  const auto add = [&](int slot_a, int slot_b, const QString& group) {
+    const int at = int(out.pair.size());
+    out.pair.push_back({slot_a, slot_b});
+    if (slot_a >= 0) out.of_a[size_t(slot_a)] = at;
+    if (slot_b >= 0) out.of_b[size_t(slot_b)] = at;
+    out.names << (slot_a >= 0 && slot_b >= 0 ? QString::number(slot_a)
+                  : slot_a >= 0              ? QStringLiteral("A %1").arg(slot_a)
+                                             : QStringLiteral("B %1").arg(slot_b));
+    const auto kind = slot_a >= 0 ? class_of(a, slot_a) : class_of(b, slot_b);
+    out.classes.push_back(kind);
+    out.rows.slot.push_back(at);
+    out.rows.row_of.push_back(at);
+    auto& groups = out.rows.groups;
+    if (groups.empty() || groups.back().name != group || (group.isEmpty() && groups.back().kind != kind))
+      groups.push_back({kind, at, at, group});
+    groups.back().end = at + 1;
+  };
+  if (!out.matched) {
+    for (size_t r = 0; r < std::max(in_a.slot.size(), in_b.slot.size()); ++r)
+      add(r < in_a.slot.size() ? in_a.slot[r] : -1, r < in_b.slot.size() ? in_b.slot[r] : -1, {});
+    return out;
+  }
+  for (const int slot : in_a.slot)
+    if (const int partner = match.b_of_a[size_t(slot)]; partner >= 0) add(slot, partner, {});
+  for (const int slot : in_a.slot)
+    if (match.b_of_a[size_t(slot)] < 0) add(slot, -1, QStringLiteral("only A"));
+  for (const int slot : in_b.slot)
+    if (match.a_of_b[size_t(slot)] < 0) add(-1, slot, QStringLiteral("only B"));
+  return out;
+}
+
 template <class Tell>
 void CompareModel::once(Tell tell) {
   if (telling_) return;
@@ -60,7 +101,9 @@ void CompareModel::connectSelections() {
           [this](const Selection&, int parts) { once([&] { movedInA(parts); }); });
   connect(&in_b_, &SelectionModel::changed, this,
           [this](const Selection&, int parts) { once([&] { movedInB(parts); }); });
-  for (SelectionModel* one : {window_, &in_a_, &in_b_}) {
+  connect(&in_pair_, &SelectionModel::changed, this,
+          [this](const Selection&, int parts) { once([&] { movedInPair(parts); }); });
+  for (SelectionModel* one : {window_, &in_a_, &in_b_, &in_pair_}) {
     connect(one, &SelectionModel::tokenRangeChanged, this, [this, one] { once([&] { rangeFrom(one); }); });
     connect(one, &SelectionModel::hoverChanged, this, [this, one] { once([&] { hoverFrom(one); }); });
   }
@@ -157,7 +200,9 @@ void CompareModel::limitSelections() {
     const int layer = in_b_.current().layer;
     const int slots = b_.head ? b_.head->routes.slots : INT_MAX;
     in_b_.setLimits(INT_MAX, layers, otherHeads(layer), slots, otherAxisTokens());
+    in_pair_.setLimits(INT_MAX, INT_MAX, INT_MAX, INT_MAX, axisTokens());
     markOther();
+    followPair();
     rangeFrom(window_);
   });
 }
@@ -168,11 +213,14 @@ void CompareModel::headsChanged() {
     a_.key = std::move(c.a);
     b_.key = std::move(c.b);
     match_ = std::move(c.match);
+    paired_ = a_.head && b_.head ? pairRows(*a_.head, *b_.head, match_) : PairedRows{};
+    once([&] { followPair(); });
     Q_EMIT changed();
   };
   if (!worker_ || std::max(axisTokens(), otherAxisTokens()) <= kAtOnceTokens)
     return adopt(compute(a_, b_, tokens_));
   a_.key = b_.key = {};
+  paired_ = {};
   match_ = {};
   match_.why = a_.key.why = b_.key.why = "comparing";
   Q_EMIT changed();
@@ -228,6 +276,33 @@ void CompareModel::followWindow(int parts) {
   if (parts & SelectionModel::Token) markOther();
   if (parts & SelectionModel::Slot && linked_ && size_t(s.slot) < match_.b_of_a.size())
     if (const int partner = match_.b_of_a[size_t(s.slot)]; partner >= 0) in_b_.request({.slot = partner}, true);
+  followPair();
+}
+
+// Where the rows of both stand together: on A's axis, at A's slot.
+void CompareModel::followPair() {
+  const Selection s = in_a_.current();
+  SelectionRequest wanted{.run = s.run, .layer = s.layer, .head = s.head, .token = s.token};
+  if (size_t(s.slot) < paired_.of_a.size() && paired_.of_a[size_t(s.slot)] >= 0) wanted.slot = paired_.of_a[size_t(s.slot)];
+  in_pair_.request(wanted, true);
+}
+
+void CompareModel::movedInPair(int parts) {
+  const Selection s = in_pair_.current();
+  SelectionRequest wanted;
+  if (parts & SelectionModel::Layer) wanted.layer = s.layer;
+  if (parts & SelectionModel::Head) wanted.head = s.head;
+  if (parts & SelectionModel::Token) wanted.token = s.token;
+  // A cell is one of both, also where the row was selected before.
+  if (parts & (SelectionModel::Slot | SelectionModel::Token) && size_t(s.slot) < paired_.pair.size()) {
+    const auto& pair = paired_.pair[size_t(s.slot)];
+    if (pair.a >= 0) wanted.slot = pair.a;
+    if (pair.b >= 0) in_b_.request({.slot = pair.b}, true);
+  }
+  window_->request(wanted);
+  const Selection now = window_->current();
+  in_a_.request({.layer = now.layer, .head = now.head, .slot = now.slot, .token = s.token}, true);
+  if (parts & SelectionModel::Token) markOther();
 }
 
 void CompareModel::movedInA(int parts) {
@@ -256,6 +331,7 @@ void CompareModel::movedInB(int parts) {
     if (const int partner = match_.a_of_b[size_t(s.slot)]; partner >= 0) wanted.slot = partner;
   window_->request(wanted);
   in_a_.request(wanted, true);
+  followPair();
   if (parts & SelectionModel::Token && !other_marked_) {
     other_marked_ = true;
     Q_EMIT otherTokenMarkedChanged(true);
@@ -275,6 +351,7 @@ void CompareModel::rangeFrom(SelectionModel* source) {
     shown = first <= 0 && last >= other ? std::pair<qint64, qint64>{0, axis} : std::pair<qint64, qint64>(mapped);
   }
   if (source != &in_a_) in_a_.setTokenRange(shown.first, shown.second, true);
+  if (source != &in_pair_) in_pair_.setTokenRange(shown.first, shown.second, true);
   if (source != &in_b_ && linked_ && other > 0) {
     const auto mapped = tokens_.b_range(shown.first, shown.second);
     const bool all = shown.first <= 0 && shown.second >= axis;
@@ -289,6 +366,11 @@ void CompareModel::hoverFrom(SelectionModel* source) {
   const auto partner = [](const std::vector<int>& map, int of) {
     return of >= 0 && size_t(of) < map.size() ? map[size_t(of)] : -1;
   };
+  int row = -1;
+  if (source == &in_pair_) {
+    row = slot;
+    slot = row >= 0 && size_t(row) < paired_.pair.size() ? paired_.pair[size_t(row)].a : -1;
+  }
   if (source == &in_b_) {
     if (!linked_) return;
     slot = partner(match_.a_of_b, slot);
@@ -297,6 +379,7 @@ void CompareModel::hoverFrom(SelectionModel* source) {
     in_b_.setHover(partner(match_.b_of_a, slot), tokens_.b_of(token));
   }
   if (source != &in_a_) in_a_.setHover(slot, token);
+  if (source != &in_pair_) in_pair_.setHover(partner(paired_.of_a, slot), token);
   if (source != window_) window_->setHover(slot, token);
 }
 

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "core/analysis/compare.h"
+#include "views/heatmap_data.h"
 #include "views/selection.h"
 #include "views/view.h"
 #include "views/worker.h"
@@ -22,6 +23,18 @@ struct CompareSide {
   QString why;
   analysis::KeyCurve key;
 };
+
+// Rows that show a slot of A and one of B: matched ones in A's order, then those without a partner. Where nothing can be
+// matched, row by row in the order of each, and `matched` is false.
+struct PairedRows {
+  std::vector<analysis::DifferenceRequest::Row> pair;
+  HeatmapRows rows;  // slot = position in `pair`
+  QVector<QString> names;
+  std::vector<analysis::SlotClass> classes;
+  std::vector<int> of_a, of_b;  // [M]: positions in `pair`
+  bool matched = false;
+};
+PairedRows pairRows(const analysis::HeadData& a, const analysis::HeadData& b, const analysis::RowMatch& match);
 
 class CompareModel : public QObject {
   Q_OBJECT
@@ -47,6 +60,8 @@ class CompareModel : public QObject {
   qint64 otherAxisTokens() const;
   SelectionModel* selectionA() { return &in_a_; }
   SelectionModel* selectionB() { return &in_b_; }
+  SelectionModel* selectionPair() { return &in_pair_; }  // slot = position in paired().pair
+  const PairedRows& paired() const { return paired_; }
   bool otherTokenMarked() const { return other_marked_; }
   bool linked() const { return linked_; }
   bool familiesDiffer() const;
@@ -74,6 +89,8 @@ class CompareModel : public QObject {
   void followWindow(int parts);
   void movedInA(int parts);
   void movedInB(int parts);
+  void movedInPair(int parts);
+  void followPair();
   void markOther();
   void rangeFrom(SelectionModel* source);
   void hoverFrom(SelectionModel* source);
@@ -82,7 +99,8 @@ class CompareModel : public QObject {
 
   SelectionModel* window_;
   Worker* worker_;
-  SelectionModel in_a_, in_b_;
+  SelectionModel in_a_, in_b_, in_pair_;
+  PairedRows paired_;
   CompareSide a_, b_;
   analysis::TokenAlignment tokens_;
   analysis::RowMatch match_;

@@ -1,7 +1,7 @@
 #include "views/compare_view.h"
 
+#include <QApplication>
 #include <QComboBox>
-#include <QCoreApplication>
 #include <QFocusEvent>
 #include <QKeyEvent>
 #include <QLabel>
@@ -20,6 +20,7 @@
 #include "views/format.h"
 #include "views/heatmap_view.h"
 #include "views/key_plot.h"
+#include "views/pair_note.h"
 #include "views/token_cells.h"
 
 namespace slotscope::views {
@@ -43,6 +44,10 @@ class KeyPlotWidget : public QWidget {
       // The axis shows whole columns of a reduced picture, as the maps do.
       const HeatmapGeometry g = pane->plotGeometry();
       if (view_->layoutKind() == CompareLayout::stacked) s.tokens = {g.first, g.last};
+    }
+    if (view_->layoutKind() == CompareLayout::overlay || view_->layoutKind() == CompareLayout::difference) {
+      const HeatmapGeometry g = view_->panePair()->plotGeometry();
+      if (view_->panePair()->headData()) s.tokens = {g.first, g.last};
     }
     s.selected = in_a->current().token;
     s.hovered = in_a->hoverToken();
@@ -122,7 +127,9 @@ void CompareView::setModel(CompareModel* model) {
     updateAccessibility();
   });
   for (SelectionModel* one : {model_->selectionA(), model_->selectionB()}) {
-    connect(one, &SelectionModel::changed, this, [this] {
+    connect(one, &SelectionModel::changed, this, [this](const Selection&, int parts) {
+      // Pictures that hang on the selected token are new ones.
+      if (parts & SelectionModel::Token && paired() && needsReference(quantity_)) followPair();
       showHeaders();
       updateAccessibility();
       key_->update();
@@ -205,6 +212,24 @@ void CompareView::buildPanes() {
   };
   side_a_ = side(false, header_a_, pane_a_);
   side_b_ = side(true, header_b_, pane_b_);
+  side_pair_ = new QWidget(this);
+  auto* column = new QVBoxLayout(side_pair_);
+  column->setContentsMargins(0, 0, 0, 0);
+  column->setSpacing(0);
+  pair_note_ = new PairNote(side_pair_);
+  column->addWidget(pair_note_);
+  pane_pair_ = new HeatmapView(model_->selectionPair(), worker_, side_pair_);
+  pane_pair_->setPane(true);
+  pane_pair_->setAccessibleName(QStringLiteral("Heatmap of A and B"));
+  column->addWidget(pane_pair_, 1);
+  maps_->addWidget(side_pair_, 1);
+  side_pair_->hide();
+  connect(pane_pair_, &View::statusText, this,
+          [this](const QString& text) { Q_EMIT statusText(text.isEmpty() ? restText() : text); });
+  connect(pane_pair_, &View::reductionText, this, &View::reductionText);
+  connect(pane_pair_, &HeatmapView::quantityChanged, this, [this](Quantity q) {
+    if (!following_) setQuantity(q);
+  });
   connect(pane_a_, &HeatmapView::rowsChanged, this, &CompareView::followOrder);
   connect(pane_a_, &View::messageAction, this, &View::messageAction);
   connect(pane_b_, &View::messageAction, this, &CompareView::secondTraceRequested);
@@ -267,11 +292,14 @@ void CompareView::modelChanged() {
   following_ = true;
   for (HeatmapView* pane : {pane_a_, pane_b_}) pane->setQuantity(quantity_);
   following_ = false;
+  // What can no longer be drawn goes back to what always can.
+  if (model_->complete() && model_->a().head && model_->b().head && !whyNot(layout_).isEmpty()) setLayoutKind(CompareLayout::stacked);
   if (wanted_layout_ && whyNot(*wanted_layout_).isEmpty()) setLayoutKind(*std::exchange(wanted_layout_, std::nullopt));
   refillBar();
   showHeaders();
   followRanges();
   followOrder();
+  followPair();
   updateAccessibility();
   key_->update();
   if (isVisible()) Q_EMIT statusText(restText());
@@ -302,6 +330,7 @@ void CompareView::followRanges() {
   if (shared_ && a.valid && b.valid) range = {std::min(a.low, b.low), std::max(a.high, b.high)};
   pane_a_->setSharedRange(range);
   pane_b_->setSharedRange(range);
+  pane_pair_->setSharedRange(layout_ == CompareLayout::overlay ? range : std::nullopt);
   following_ = false;
   showHeaders();
 }
@@ -349,8 +378,9 @@ void CompareView::showHeaders() {
 
 QString CompareView::whyNot(CompareLayout layout) const {
   if (layout == CompareLayout::stacked || layout == CompareLayout::side_by_side) return {};
-  const QString why = layout == CompareLayout::difference ? model_->whyNoDifference() : QString();
-  return why.isEmpty() ? QStringLiteral("not built yet") : why;
+  if (layout == CompareLayout::difference) return model_->whyNoDifference();
+  if (!model_->a().head || !model_->b().head) return QStringLiteral("an overlay needs two heads with routes");
+  return model_->tokens().same_tokens ? QString() : QStringLiteral("an overlay needs the same tokens in both");
 }
 
 // What cannot be chosen stays in the lists, disabled, with the reason as tooltip.
@@ -384,13 +414,28 @@ void CompareView::refillBar() {
 
 void CompareView::arrange() {
   maps_->setDirection(layout_ == CompareLayout::side_by_side ? QBoxLayout::LeftToRight : QBoxLayout::TopToBottom);
+  const bool pair = paired();
+  const QWidget* focused = QApplication::focusWidget();
+  const bool had_focus = focused && (focused == pane_a_ || focused == pane_b_ || focused == pane_pair_);
+  pane_a_->setVisible(!pair);
+  pane_b_->setVisible(!pair);
+  side_pair_->setVisible(pair);
+  maps_->setStretchFactor(side_a_, pair ? 0 : 1);
+  maps_->setStretchFactor(side_b_, pair ? 0 : 1);
+  if (had_focus) (pair ? pane_pair_ : pane_a_)->setFocus();  // hiding would hand it to the next control
+  pair_note_->setFixedHeight(int(std::lround(22 * Theme::current().base / 12)));
   key_->setFixedHeight(int(std::lround(kKeyPlotHeight * Theme::current().base / 12)));
 }
 
 void CompareView::setLayoutKind(CompareLayout layout) {
   if (layout == layout_ || !whyNot(layout).isEmpty()) return;
   layout_ = layout;
+  following_ = true;
+  pane_pair_->setQuantity(quantity_);
+  following_ = false;
   arrange();
+  followPair();
+  followRanges();
   refillBar();
   key_->update();
   Q_EMIT layoutKindChanged();
@@ -411,7 +456,9 @@ void CompareView::setQuantity(Quantity quantity) {
       can = can || (c.value == int(quantity) && c.why.isEmpty());
     if (can) pane->setQuantity(quantity);
   }
+  pane_pair_->setQuantity(quantity);
   following_ = false;
+  followPair();
   refillBar();
   followRanges();
   updateAccessibility();
@@ -429,7 +476,7 @@ void CompareView::keyPressEvent(QKeyEvent* event) {
   if (!model_ || passing_) return View::keyPressEvent(event);
   passing_ = true;  // what A does not want comes back here
   QKeyEvent copy(event->type(), event->key(), event->modifiers(), event->text(), event->isAutoRepeat());
-  QCoreApplication::sendEvent(pane_a_, &copy);
+  QCoreApplication::sendEvent(paired() ? pane_pair_ : pane_a_, &copy);
   passing_ = false;
   event->setAccepted(copy.isAccepted());
 }
@@ -453,7 +500,7 @@ void CompareView::resizeEvent(QResizeEvent* event) {
 
 void CompareView::focusInEvent(QFocusEvent* event) {
   View::focusInEvent(event);
-  if (model_) pane_a_->setFocus(event->reason());
+  if (model_) (paired() ? pane_pair_ : pane_a_)->setFocus(event->reason());
 }
 
 void CompareView::updateAccessibility() {
@@ -478,7 +525,7 @@ void CompareView::updateAccessibility() {
 }
 
 void CompareView::drawNow() {
-  for (HeatmapView* pane : {pane_a_, pane_b_}) pane->drawNow();
+  for (HeatmapView* pane : {pane_a_, pane_b_, pane_pair_}) pane->drawNow();
 }
 
 }  // namespace slotscope::views

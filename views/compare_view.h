@@ -19,6 +19,8 @@ namespace slotscope::views {
 class CompareHeader;
 class HeatmapView;
 class KeyPlotWidget;
+class PairNote;
+struct CellSource;
 class TimelineView;
 
 enum class CompareLayout { stacked, side_by_side, overlay, difference };
@@ -54,6 +56,8 @@ class CompareView : public View {
   CompareHeader* headerB() { return header_b_; }
   QWidget* keyPlot() const;
   QRectF keyPlotRect() const;  // the axis, in coordinates of keyPlot()
+  HeatmapView* panePair() { return pane_pair_; }
+  QString pairNote() const;
   QString bannerText() const;
   void drawNow();
 
@@ -84,9 +88,13 @@ class CompareView : public View {
   void arrange();
   void followRanges();
   void followOrder();
+  void followPair();
+  bool paired() const { return layout_ == CompareLayout::overlay || layout_ == CompareLayout::difference; }
+  std::shared_ptr<const CellSource> makeCells() const;
   void updateAccessibility();
   QString restText() const;  // for the status bar while nothing is hovered
   QString sideDetails(bool b) const;
+  void paintHeader(QPainter&, const QRectF&, const Theme&, const FigureOptions&, bool b);
   void paintSide(QPainter&, const QRectF&, const Theme&, const FigureOptions&, bool b);
 
   Worker* worker_;
@@ -101,7 +109,9 @@ class CompareView : public View {
   QBoxLayout* maps_ = nullptr;
   QWidget *side_a_ = nullptr, *side_b_ = nullptr;
   CompareHeader *header_a_ = nullptr, *header_b_ = nullptr;
-  HeatmapView *pane_a_ = nullptr, *pane_b_ = nullptr;
+  HeatmapView *pane_a_ = nullptr, *pane_b_ = nullptr, *pane_pair_ = nullptr;
+  PairNote* pair_note_ = nullptr;
+  QWidget* side_pair_ = nullptr;
   KeyPlotWidget* key_ = nullptr;
   std::optional<CompareLayout> wanted_layout_;
 };

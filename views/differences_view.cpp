@@ -158,10 +158,13 @@ void DifferencesView::paintRows(QPainter& p, double width, const Theme& theme, b
     p.drawText(QRectF(left, top, std::max(0.0, right - left), height), align | int(Qt::AlignVCenter) | int(Qt::TextSingleLine),
                QFontMetricsF(font).elidedText(text, elide, std::max(0.0, right - left) + 1));
   };
+  // Two names that are the same tell nothing apart.
+  const bool same = shortName(*model_, false) == shortName(*model_, true);
+  const auto name = [&](bool b) { return same ? QString() : shortName(*model_, b); };
   double y = kTop * k;
-  write(kLeft, right_a, y, kTitle * k, int(Qt::AlignRight), QStringLiteral("A  ") + shortName(*model_, false),
+  write(kLeft, right_a, y, kTitle * k, int(Qt::AlignRight), QStringLiteral("A  ") + name(false),
         theme.labelSemibold(), theme.modelA, Qt::ElideMiddle);
-  write(right_a + 6 * k, right_b, y, kTitle * k, int(Qt::AlignRight), QStringLiteral("B  ") + shortName(*model_, true),
+  write(right_a + 6 * k, right_b, y, kTitle * k, int(Qt::AlignRight), QStringLiteral("B  ") + name(true),
         theme.labelSemibold(), theme.modelB, Qt::ElideMiddle);
   y += kTitle * k;
   QFont fixed = theme.fixed;

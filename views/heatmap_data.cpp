@@ -294,6 +294,7 @@ SlotGrid read_grid(const GridJob& job) {
     const auto p = readsAt(head, t);
     if (p.empty()) continue;
     for (size_t r = 0; r < job.rows.size(); ++r) {
+      if (job.rows[r] < 0 || size_t(job.rows[r]) >= p.size()) continue;
       SlotGrid one;
       add_sample(one, p[size_t(job.rows[r])]);
       g.nan_cells += one.nan_cells, g.inf_cells += one.inf_cells;

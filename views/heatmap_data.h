@@ -39,6 +39,7 @@ QString marginName(MarginKind);
 struct RowGroup {
   analysis::SlotClass kind;
   int64_t begin = 0, end = 0;  // rows
+  QString name = {};           // instead of the class's own
 };
 struct HeatmapRows {
   std::vector<int> slot;         // [rows]

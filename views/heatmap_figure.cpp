@@ -65,11 +65,12 @@ void HeatmapView::paintFigure(QPainter& painter, const QRectF& area, const Theme
       rows{g.row_first, std::min<int64_t>(g.row_last, int64_t(rows_.slot.size()))};
   GridJob request = job(range, rows, columns, lines);
   request.per_column = tokensPerColumn(tokenRange().second - tokenRange().first, columns);
-  const SlotGrid grid = makeGrid(request);
+  const Picture made = drawn(cells_, request);
+  const SlotGrid& grid = *made.grid;
   s.grid = &grid;
   s.grid_row = rows.first;
-  s.colours = colourMap(colours_.map, theme.dark, colours_.reverse, colours_.soft);
-  if (samples_) s.scale = ColourScale::make(*samples_, &grid, colours_);
+  s.colours = cells_ && cells_->diverging ? divergingMap(theme.dark) : colourMap(colours_.map, theme.dark, colours_.reverse, colours_.soft);
+  if (samples_ && !shared_range_) s.scale = scaleOf(&grid);
   s.count_from_one = options.countFromOne;
   s.hover_slot = -1, s.hover_token = -1;
   s.rubber = {};
@@ -79,12 +80,13 @@ void HeatmapView::paintFigure(QPainter& painter, const QRectF& area, const Theme
   if (grid.tokens_per_column > 1 || grid.slots_per_row > 1) s.note = QString::fromStdString(grid.reduction);
   if (!options.selection) s.selection.slot = -1, s.selection.token = -1;
   paintGround(painter, s);
-  paintGridImage(painter, s, gridImage(grid, s.scale, s.colours));
+  s.blend = made.over ? blendImage(grid, s.scale, *made.over, cells_->over_scale(), theme) : QImage();
+  paintGridImage(painter, s, made.over ? s.blend : gridImage(grid, s.scale, s.colours));
   paintSpecialCells(painter, s);
   paintOverlay(painter, s);
   if (options.legend)
     paintColourLegend(painter, {s.geometry.plot.left(), area.top() + 2, s.geometry.plot.width(), legend}, s,
-                      quantityName(quantity_));
+                      cells_ ? cells_->name : quantityName(quantity_));
   if (options.selection) paintSelection(painter, s);
   painter.restore();
 }

@@ -61,9 +61,9 @@ std::pair<int, qint64> HeatmapView::cellAt(const QPointF& at) const {
   const HeatmapGeometry g = plotGeometry();
   const int64_t row = std::clamp<int64_t>(g.rowAt(at.y()), 0, int64_t(rows_.slot.size()) - 1);
   const int slot = rows_.slot[size_t(row)];
-  const qint64 token = std::min<qint64>(g.tokenAt(at.x()), tokens() - 1);
+  const qint64 token = std::min<qint64>(g.tokenAt(at.x()), (cells_ ? axisTokens() : tokens()) - 1);
   const Picture& picture = pictureFor({tokenRange().first, std::min(tokenRange().second, tokens())}, row_range_);
-  if (!picture.grid || picture.grid->tokens_per_column <= 1 || quantity_ == Quantity::survival_of)
+  if (!picture.grid || cells_ || picture.grid->tokens_per_column <= 1 || quantity_ == Quantity::survival_of)
     return {slot, token};
   const double width = picture.grid->tokens_per_column;
   const int64_t column = int64_t(double(token - picture.grid->first) / width);
@@ -230,7 +230,7 @@ bool HeatmapView::mouseDouble(QMouseEvent* event) {
   if (g.partAt(event->position()) != Part::Cells) return true;
   drag_ = Drag::None;
   const auto [slot, token] = cellAt(event->position());
-  if (cellValue(*head_, quantity_, slot, token, reference()))
+  if (cells_ || cellValue(*head_, quantity_, slot, token, reference()))
     zoomToTokens(token);
   else
     zoomToAll();
@@ -323,6 +323,12 @@ void HeatmapView::showTip() {
   const int slot = selection_->hoverSlot();
   const qint64 token = selection_->hoverToken();
   if (!head_ || slot < 0 || token < 0 || drag_ != Drag::None) return;
+  if (cells_) {
+    tip_->setContent(cells_->name, {{cells_->text(slot, token), QString()}}, {});
+    const int64_t at = size_t(slot) < rows_.row_of.size() ? rows_.row_of[size_t(slot)] : 0;
+    tip_->showBeside(plotGeometry().cell(token, std::max<int64_t>(0, at)).translated(plot_->pos()));
+    return;
+  }
   QString title = QStringLiteral("Slot %1  ×  token %2").arg(count(slot), count(token));
   if (run_ && token < run_->info().tokens)
     title += QStringLiteral(" ") + tokenTitle(run_->info(), token);
@@ -362,6 +368,7 @@ void HeatmapView::showTip() {
 }
 
 void HeatmapView::contextMenu(const QPoint& global) {
+  if (cells_) return;  // its rows are no slots of one head
   QMenu menu(this);
   menu.setToolTipsVisible(true);
   const auto [slot, token] = cellAt(press_);

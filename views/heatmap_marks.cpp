@@ -77,7 +77,7 @@ void paintSelection(QPainter& p, const HeatmapScene& s) {
     p.drawRoundedRect(ring, 3, 3);
   }
   if (row_seen) {
-    const QString text = count(shown(s.selection.slot, s.count_from_one));
+    const QString text = s.slotName(s.selection.slot);
     const double w = std::max(chipWidth(text, *s.theme), 28.0 * k);
     const double y =
         std::clamp(std::round(g.y(row + 0.5) - 8 * k), g.plot.top() - 4, g.plot.bottom() - 12 * k);

@@ -31,7 +31,7 @@ QString class_name(SlotClass c) {
 
 SlotClass class_of(const HeatmapScene& s, int64_t row) {
   const auto slot = size_t(s.rows->slot[size_t(row)]);
-  const auto& classes = s.head->allocation.slot_class;
+  const auto& classes = s.slot_classes ? *s.slot_classes : s.head->allocation.slot_class;
   return slot < classes.size() ? classes[slot] : SlotClass::empty;
 }
 
@@ -98,7 +98,7 @@ void paint_group_names(QPainter& p, const HeatmapScene& s) {
   for (const auto& group : s.rows->groups) {
     const QRectF r = group_rect(s, group);
     const int64_t n = group.end - group.begin;
-    const QString name = class_name(group.kind);
+    const QString name = group.name.isEmpty() ? class_name(group.kind) : group.name;
     if (ids) {
       QString text = name + QStringLiteral(" · ") + count(n);
       if (m.horizontalAdvance(text) > r.height() - 4) text = name;
@@ -131,7 +131,7 @@ void paint_slot_ids(QPainter& p, const HeatmapScene& s) {
   const double right = g.plot.left() - 14;
   for (int64_t row = g.row_first; row < std::min<int64_t>(g.row_last, int64_t(s.rows->slot.size())); ++row)
     p.drawText(QRectF(right - 60, g.y(double(row)), 60, g.rowHeight()), Qt::AlignRight | Qt::AlignVCenter,
-               count(shown(s.rows->slot[size_t(row)], s.count_from_one)));
+               s.slotName(s.rows->slot[size_t(row)]));
 }
 
 void paint_spans(QPainter& p, const HeatmapScene& s) {
@@ -244,7 +244,7 @@ void paint_ticks(QPainter& p, const HeatmapScene& s) {
 void paint_missing(QPainter& p, const HeatmapScene& s) {
   const auto& g = s.geometry;
   const int64_t tokens = s.head->writes.tokens;
-  if (g.last <= tokens) return;
+  if (g.last <= tokens || s.slot_names) return;
   const double left = std::max(g.plot.left(), std::round(g.x(double(tokens))));
   const QRectF rest(QPointF(left, g.plot.top()), g.plot.bottomRight());
   if (rest.width() < 1) return;

@@ -45,6 +45,45 @@ QImage gridImage(const SlotGrid& grid, const ColourScale& scale, const QVector<Q
   return image;
 }
 
+QString HeatmapScene::slotName(int slot) const {
+  if (slot_names && slot >= 0 && slot < slot_names->size()) return (*slot_names)[slot];
+  return count(shown(slot, count_from_one));
+}
+
+QImage blendImage(const SlotGrid& a, const ColourScale& scale_a, const SlotGrid& b, const ColourScale& scale_b,
+                  const Theme& theme) {
+  if (a.columns <= 0 || a.rows <= 0) return {};
+  QImage image(a.columns, a.rows, QImage::Format_ARGB32_Premultiplied);
+  image.fill(0);
+  const bool same = a.rows == b.rows && a.columns == b.columns;
+  // From 20 % up, so that the weakest write still differs from the ground.
+  const auto colour = [&](const SlotGrid& grid, const ColourScale& scale, size_t at, const QColor& full) {
+    if (grid.state[at] == Cell::not_routed || grid.state[at] == Cell::nan) return theme.plot;
+    const double place = grid.state[at] == Cell::finite ? (scale.valid ? scale.place(double(grid.value[at])) : 0.0) : 1.0;
+    return mix(full, theme.plot, 0.2 + 0.8 * place);
+  };
+  const auto over = [&](int x, int y, int ground) {
+    return theme.dark ? std::min(255, x + y - ground) : ground > 0 ? x * y / ground : 0;
+  };
+  for (int r = 0; r < a.rows; ++r) {
+    auto* line = reinterpret_cast<QRgb*>(image.scanLine(r));
+    for (int c = 0; c < a.columns; ++c) {
+      const size_t at = size_t(r) * size_t(a.columns) + size_t(c);
+      const bool in_b = same && b.state[at] != Cell::not_routed;
+      if (a.state[at] == Cell::not_routed && !in_b) continue;
+      const QColor x = colour(a, scale_a, at, theme.modelA), y = in_b ? colour(b, scale_b, at, theme.modelB) : theme.plot;
+      line[c] = qRgb(std::clamp(over(x.red(), y.red(), theme.plot.red()), 0, 255),
+                     std::clamp(over(x.green(), y.green(), theme.plot.green()), 0, 255),
+                     std::clamp(over(x.blue(), y.blue(), theme.plot.blue()), 0, 255));
+    }
+  }
+  return image;
+}
+
+void paintBlend(QPainter& painter, const HeatmapScene& s) {
+  if (!s.blend.isNull()) paintGridImage(painter, s, s.blend);
+}
+
 QRectF gridRect(const HeatmapScene& s) {
   const auto& g = s.geometry;
   // Columns and rows are whole: the last ones may reach beyond the data, where the plot ends.

@@ -36,11 +36,21 @@ struct HeatmapScene {
   std::optional<CellRange> brush;
   QRectF rubber;            // rubber band of a zoom under way
   bool focus_ring = false;  // the keyboard is here
+  // Of a comparison, by slot number of `rows`: names and classes instead of the head's own.
+  const QVector<QString>* slot_names = nullptr;
+  const std::vector<analysis::SlotClass>* slot_classes = nullptr;
+  QImage blend;  // two grids drawn over each other, with the cells of `grid`; null: `grid` itself is drawn
+  QString slotName(int slot) const;
 };
 
 // The grid as an image, one pixel per cell: not routed and NaN transparent, infinite cells in the end
 // colours.
 QImage gridImage(const SlotGrid& grid, const ColourScale& scale, const QVector<QRgb>& colours);
+// Two grids of equal shape over each other: `a` in model A's colour, `b` in model B's, both where both have a cell. On the
+// ground of the plot; a cell that neither has is transparent.
+QImage blendImage(const SlotGrid& a, const ColourScale& scale_a, const SlotGrid& b, const ColourScale& scale_b,
+                  const Theme& theme);
+void paintBlend(QPainter& painter, const HeatmapScene& scene);
 // Where the grid's cells lie on the screen; reaches beyond the plot when more was fetched than is visible.
 QRectF gridRect(const HeatmapScene& scene);
 // The image into the plot, clipped; nearest neighbour. In pieces where the painter's coordinates would

@@ -42,7 +42,7 @@ struct HeatmapPlot::Impl {
   // Axes follow the scene just before drawing, so that cells and everything around them agree.
   void follow() {
     const auto scene = source ? source() : std::nullopt;
-    map->setVisible(scene && scene->grid && scene->grid->columns > 0);
+    map->setVisible(scene && scene->grid && scene->grid->columns > 0 && scene->blend.isNull());
     if (!scene) return;
     const auto& g = scene->geometry;
     const double rows = double(scene->rows->slot.size());
@@ -77,6 +77,7 @@ HeatmapPlot::HeatmapPlot(QWidget* parent) : QWidget(parent), impl_(std::make_uni
     plot->layer(QLatin1String(name))->setMode(QCPLayer::lmBuffered);
   }
   new PaintedLayer(plot, QStringLiteral("overlay"), [this](QPainter& p) {
+    impl_->draw(p, paintBlend);
     impl_->draw(p, paintSpecialCells);
     impl_->draw(p, paintOverlay);
   });

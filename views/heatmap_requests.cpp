@@ -44,6 +44,13 @@ void HeatmapView::invalidate() {
   overview_.per_column = 0;
 }
 
+HeatmapView::Picture HeatmapView::drawn(const std::shared_ptr<const CellSource>& cells, const GridJob& request) {
+  Picture p;
+  p.grid = std::make_shared<const SlotGrid>(cells ? cells->grid(request) : makeGrid(request));
+  if (cells && cells->over) p.over = std::make_shared<const SlotGrid>(cells->over(request));
+  return p;
+}
+
 void HeatmapView::requestGrid() {
   if (!head_ || rows_.slot.empty() || tokens() <= 0) return showPicture();
   const HeatmapGeometry g = plotGeometry();
@@ -67,17 +74,20 @@ void HeatmapView::requestGrid() {
   GridJob request = job(fetch, rows, columns, lines);
   request.per_column = per_column;
   if (!worker_ || fetch.second - fetch.first <= kAtOnceTokens) {
-    adopt({std::make_shared<const SlotGrid>(makeGrid(request)), rows, per_column, per_row}, false);
+    Picture made = drawn(cells_, request);
+    made.rows = rows, made.per_column = per_column, made.per_row = per_row;
+    adopt(std::move(made), false);
     return;
   }
   if (waiting_++ == 0) loading_timer_.start();
   showPicture();  // what there is, scaled
   worker_->post(
       tag_, this,
-      [this, request = std::move(request), rows, per_column, per_row, state = state_]() -> Worker::Done {
-        auto grid = std::make_shared<const SlotGrid>(makeGrid(request));
-        return [this, grid, rows, per_column, per_row, state] {
-          if (state == state_) adopt({grid, rows, per_column, per_row}, false);
+      [this, request = std::move(request), cells = cells_, rows, per_column, per_row, state = state_]() -> Worker::Done {
+        Picture made = drawn(cells, request);
+        made.rows = rows, made.per_column = per_column, made.per_row = per_row;
+        return [this, made, state] {
+          if (state == state_) adopt(made, false);
           waiting_ = 0;
           updateStates();
         };
@@ -92,10 +102,11 @@ void HeatmapView::requestOverview() {
   GridJob request = job({0, tokens()}, rows, kOverviewColumns, kOverviewRows);
   if (!worker_) return;  // everything is made at once anyway
   worker_->post(tag_ + QStringLiteral(".overview"), this,
-                [this, request = std::move(request), rows, per_column, state = state_]() -> Worker::Done {
-                  auto grid = std::make_shared<const SlotGrid>(makeGrid(request));
-                  return [this, grid, rows, per_column, state] {
-                    if (state == state_) adopt({grid, rows, per_column, 1}, true);
+                [this, request = std::move(request), cells = cells_, rows, per_column, state = state_]() -> Worker::Done {
+                  Picture made = drawn(cells, request);
+                  made.rows = rows, made.per_column = per_column, made.per_row = 1;
+                  return [this, made, state] {
+                    if (state == state_) adopt(made, true);
                   };
                 });
 }
@@ -106,12 +117,12 @@ void HeatmapView::requestSamples() {
     return colourChanged();
   }
   if (!worker_ || tokens() <= kAtOnceTokens) {
-    samples_ = std::make_shared<const SlotGrid>(valueSamples(*head_, quantity_, reference()));
+    samples_ = std::make_shared<const SlotGrid>(cells_ ? cells_->samples() : valueSamples(*head_, quantity_, reference()));
     return colourChanged();
   }
   worker_->post(tag_ + QStringLiteral(".samples"), this,
-                [this, head = head_, q = quantity_, at = reference(), state = state_]() -> Worker::Done {
-                  auto samples = std::make_shared<const SlotGrid>(valueSamples(*head, q, at));
+                [this, head = head_, cells = cells_, q = quantity_, at = reference(), state = state_]() -> Worker::Done {
+                  auto samples = std::make_shared<const SlotGrid>(cells ? cells->samples() : valueSamples(*head, q, at));
                   return [this, samples, state] {
                     if (state != state_) return;
                     samples_ = samples;

@@ -151,7 +151,9 @@ void HeatmapView::refillChoices() {
   fill(sort_box_, sortChoices(head_.get(), reference(), !followed_.empty()), int(sort_));
 }
 
-int64_t HeatmapView::tokens() const { return head_ ? head_->writes.tokens : 0; }
+int64_t HeatmapView::tokens() const {
+  return !head_ ? 0 : cells_ ? std::max(head_->writes.tokens, axis_tokens_) : head_->writes.tokens;
+}
 int64_t HeatmapView::axisTokens() const { return std::max(tokens(), axis_tokens_); }
 int64_t HeatmapView::query() const { return run_ ? run_->info().prompt_tokens - 1 : -1; }
 
@@ -197,7 +199,8 @@ void HeatmapView::headChanged() {
 void HeatmapView::orderChanged() {
   const bool all = row_range_.second - row_range_.first >= int64_t(rows_.slot.size());
   const size_t before = rows_.slot.size();
-  rows_ = head_ ? sort_ == HeatmapSort::as_a && !followed_.empty()
+  rows_ = head_ && cells_ ? cells_->rows
+          : head_ ? sort_ == HeatmapSort::as_a && !followed_.empty()
                       ? rowsInOrder(*head_, followed_)
                       : sortRows(*head_, sort_, reference(), hide_empty_)
                 : HeatmapRows{};
@@ -214,7 +217,8 @@ void HeatmapView::orderChanged() {
 void HeatmapView::samplesChanged() { requestSamples(); }
 
 void HeatmapView::colourChanged() {
-  map_ = colourMap(colours_.map, Theme::current().dark, colours_.reverse, colours_.soft);
+  map_ = cells_ && cells_->diverging ? divergingMap(Theme::current().dark)
+                                     : colourMap(colours_.map, Theme::current().dark, colours_.reverse, colours_.soft);
   ColourState state;
   state.settings = colours_;
   state.colours = map_;
@@ -242,7 +246,27 @@ void HeatmapView::colourChanged() {
 }
 
 ColourScale HeatmapView::ownScale() const {
-  return samples_ ? ColourScale::make(*samples_, shown_, colours_) : ColourScale{};
+  return scaleOf(shown_);
+}
+
+ColourScale HeatmapView::scaleOf(const SlotGrid* visible) const {
+  if (!samples_) return {};
+  if (!cells_ || !cells_->diverging) return ColourScale::make(*samples_, visible, colours_);
+  ColourScale scale;
+  scale.valid = samples_->finite_cells > 0;
+  const double most = std::max(std::abs(samples_->min), std::abs(samples_->max));
+  scale.high = most > 0 ? most : 1;
+  scale.low = -scale.high;
+  return scale;
+}
+
+void HeatmapView::setCells(std::shared_ptr<const CellSource> cells) {
+  if (cells == cells_) return;
+  cells_ = std::move(cells);
+  tip_->hide();
+  orderChanged();
+  samplesChanged();
+  updateAccessibility();
 }
 
 void HeatmapView::setPane(bool pane) {
@@ -303,6 +327,12 @@ std::optional<HeatmapScene> HeatmapView::scene(const QRectF& area, const Theme& 
   s.hover_token = selection_->hoverToken();
   if (const auto b = selection_->brush()) s.brush = CellRange(b->first, b->second);
   s.rubber = rubber_;
+  if (cells_) {
+    s.slot_names = &cells_->names;
+    s.slot_classes = &cells_->classes;
+    if (cells_->over && picture.grid && picture.over)
+      s.blend = blendImage(*picture.grid, scale_, *picture.over, cells_->over_scale(), theme);
+  }
   s.focus_ring = focus_ring_;
   return s;
 }
@@ -538,6 +568,7 @@ void HeatmapView::drawNow() {
 }
 
 QString HeatmapView::cellText(int slot, qint64 token) const {
+  if (cells_ && head_ && slot >= 0 && token >= 0) return cells_->text(slot, token);
   if (!head_ || token < 0 || token >= tokens()) return {};
   QString text;
   if (slot >= 0) text = QStringLiteral("slot %1 × ").arg(count(slot));

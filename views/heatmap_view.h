@@ -3,6 +3,7 @@
 #pragma once
 
 #include <QPointF>
+#include <functional>
 #include <QTimer>
 
 #include "views/heatmap_data.h"
@@ -22,6 +23,21 @@ class ColourRangeEditor;
 class HeatmapPlot;
 class HeatmapTip;
 class TimelineView;
+
+// What a comparison draws in a heatmap's place: cells of two heads, by row numbers of its own. Its functions are called
+// from the worker too and must hold on to what they use.
+struct CellSource {
+  QString name;       // "A − B: write strength s"
+  HeatmapRows rows;   // slot = number of the row
+  QVector<QString> names;                     // by number
+  std::vector<analysis::SlotClass> classes;   // by number
+  bool diverging = false;                     // limits symmetric about 0, brown to teal
+  std::function<SlotGrid(const GridJob&)> grid;
+  std::function<SlotGrid(const GridJob&)> over;   // a second grid of the same shape, drawn over the first
+  std::function<SlotGrid()> samples;              // for the limits of the first
+  std::function<ColourScale()> over_scale;        // called on the GUI thread
+  std::function<QString(int row, qint64 token)> text;  // a cell in words: status bar, tooltip, accessible text
+};
 
 class HeatmapView : public View {
   Q_OBJECT
@@ -80,6 +96,9 @@ class HeatmapView : public View {
   ColourScale ownScale() const;  // without shared limits
   // Rows for HeatmapSort::as_a, from the top: slots of this head, each once. Empty: cannot be chosen.
   void setFollowedOrder(std::vector<int> slots);
+  // Draws these cells; null: those of the head.
+  void setCells(std::shared_ptr<const CellSource> cells);
+  const std::shared_ptr<const CellSource>& cells() const { return cells_; }
 
  public Q_SLOTS:
   void setQuantity(slotscope::analysis::Quantity quantity);
@@ -112,7 +131,7 @@ class HeatmapView : public View {
 
  private:
   struct Picture {  // a reduced grid and what it was made for
-    std::shared_ptr<const SlotGrid> grid;
+    std::shared_ptr<const SlotGrid> grid, over;
     CellRange rows{0, 0};
     int64_t per_column = 1, per_row = 1;
   };
@@ -138,6 +157,9 @@ class HeatmapView : public View {
   void requestGrid();
   void requestOverview();
   void requestSamples();
+  // The grids of a request, `over` in comparisons only; safe in the worker.
+  static Picture drawn(const std::shared_ptr<const CellSource>& cells, const GridJob& request);
+  ColourScale scaleOf(const SlotGrid* visible) const;
   void adopt(Picture picture, bool overview);
   void showPicture(bool recolour = false);
   void invalidate();
@@ -189,6 +211,7 @@ class HeatmapView : public View {
   int64_t axis_tokens_ = 0;
   std::optional<std::pair<double, double>> shared_range_;
   std::vector<int> followed_;
+  std::shared_ptr<const CellSource> cells_;
   double figure_pixels_per_token_ = 0;
 
   HeatmapRows rows_;

@@ -160,12 +160,14 @@ void paintLabels(QPainter& p, const Axis& axis, const CompareModel& model, doubl
   const double height = std::ceil(QFontMetricsF(p.font()).height());
   std::sort(labels.begin(), labels.end(), [](const auto& x, const auto& y) { return x.line < y.line; });
   for (auto& label : labels) label.top = std::max(axis.plot.top() - 6 * k, label.line - height - 4 * k);
-  if (labels.size() == 2 && labels[1].top < labels[0].top + height) {
-    // Too close for both to stand above: the lower one goes below its line, or the upper one moves up.
-    if (labels[1].line + 4 * k + height <= axis.plot.bottom() - 2)
-      labels[1].top = std::max(labels[1].line + 4 * k, labels[0].top + height);
-    else
+  if (labels.size() == 2 && labels[1].top < std::max(labels[0].top + height, labels[0].line + 2)) {
+    // Between two close lines there is no room for the lower name: it goes below its line, or over the upper name's line.
+    if (labels[1].line + 2 * k + height <= axis.plot.bottom() + 1) {
+      labels[1].top = std::max(labels[1].line + 2 * k, labels[0].top + height);
+    } else {
+      labels[1].top = labels[0].line - height - 4 * k;
       labels[0].top = labels[1].top - height;
+    }
   }
   for (const auto& label : labels) {
     p.setPen(label.colour);

@@ -63,6 +63,7 @@ struct DifferenceRequest {
   std::vector<Row> rows;        // in display order
   int64_t first = 0, last = 0;  // half-open token range
   int64_t reference_a = 0, reference_b = 0;  // tokens for survival and read attribution
+  int max_rows = 2048;
   int64_t tokens_per_column = 1;  // at least; more where the picture would have over 16384 columns
 };
 // Why the two cannot be subtracted, or "".

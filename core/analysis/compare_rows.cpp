@@ -73,7 +73,7 @@ double subtract(double a, double b) {
 SlotGrid mean_reads(const HeadData& head, const std::vector<int>& slots, int64_t first, int64_t last) {
   const auto rows = int64_t(slots.size());
   SlotGrid grid = empty_grid(rows, std::min(first, head.routes.tokens), std::min(last, head.routes.tokens),
-                             int(kChunkRows), int(2 * kChunkTokens), 1);
+                             int(slots.size()), int(2 * kChunkTokens), 1);
   if (grid.rows == 0) return grid;
   for (const int64_t t : head.read_token) {
     if (t < grid.first || t >= grid.last) continue;
@@ -98,7 +98,7 @@ SlotGrid cells_of(const HeadData& head, const DifferenceRequest& request, std::v
   r.first = first;
   r.last = last;
   r.max_columns = int(2 * kChunkTokens);
-  r.max_rows = int(kChunkRows);
+  r.max_rows = int(r.rows.size());
   r.tokens_per_column = 1;
   r.reference = reference;
   if (request.quantity == Quantity::read_attribution) r.read_weight = head.mean_reads_at(reference);
@@ -162,20 +162,22 @@ SlotGrid difference_grid(const HeadData& a, const HeadData& b, const DifferenceR
   const int64_t end = std::max(a.routes.tokens, b.routes.tokens);
   const int64_t first = std::clamp<int64_t>(request.first, 0, end), last = std::clamp<int64_t>(request.last, 0, end);
   const auto rows = int64_t(request.rows.size());
-  SlotGrid grid = empty_grid(rows, first, last, int(std::max<int64_t>(rows, 1)), int(kMostColumns),
+  SlotGrid grid = empty_grid(rows, first, last, std::max(1, request.max_rows), int(kMostColumns),
                              std::max<int64_t>(1, request.tokens_per_column));
   if (grid.rows == 0) return grid;
   Totals totals;
   const auto width = int64_t(grid.tokens_per_column);
   const bool zero = absent_is_zero(request.quantity);
-  for (int64_t row = 0; row < rows; row += kChunkRows) {
-    const int64_t row_end = std::min(rows, row + kChunkRows), count = row_end - row;
+  // Whole drawn rows at a time.
+  const auto per_row = int64_t(grid.slots_per_row), chunk = per_row * std::max<int64_t>(1, kChunkRows / per_row);
+  for (int64_t row = 0; row < rows; row += chunk) {
+    const int64_t row_end = std::min(rows, row + chunk), count = row_end - row, drawn = (count + per_row - 1) / per_row;
     std::vector<int> slots_a, slots_b;
     for (int64_t r = row; r < row_end; ++r) {
       slots_a.push_back(request.rows[size_t(r)].a);  // -1 is drawn as not routed
       slots_b.push_back(request.rows[size_t(r)].b);
     }
-    std::vector<CellPool> pools(size_t(count) * size_t(grid.columns));
+    std::vector<CellPool> pools(size_t(drawn) * size_t(grid.columns));
     for (int64_t from = first; from < last; from += kChunkTokens) {
       if (progress && progress->cancel_requested()) return {};
       const int64_t to = std::min(last, from + kChunkTokens);
@@ -191,19 +193,21 @@ SlotGrid difference_grid(const HeadData& a, const HeadData& b, const DifferenceR
           if (zero ? !has_x && !has_y : !has_x || !has_y) continue;
           const double v = subtract(has_x ? x.value(at(in_a)) : 0, has_y ? y.value(at(in_b)) : 0);
           if (!std::isfinite(v)) ++(std::isnan(v) ? grid.nan_cells : grid.inf_cells);
-          pools[size_t(r) * size_t(grid.columns) + size_t((t - first) / width)].add(v);
+          pools[size_t(r / per_row) * size_t(grid.columns) + size_t((t - first) / width)].add(v);
         }
     }
-    for (int64_t r = 0; r < count; ++r)
+    for (int64_t r = 0; r < drawn; ++r)
       for (int64_t c = 0; c < grid.columns; ++c) {
         const CellPool& pool = pools[size_t(r) * size_t(grid.columns) + size_t(c)];
         totals.add(pool);
-        put(grid, int(row + r), c, pool, Pooling::maximum, true);
+        put(grid, int(row / per_row + r), c, pool, Pooling::maximum, true);
       }
   }
   totals.store(grid);
-  grid.reduction = width == 1 ? "A − B, no reduction"
-                              : "A − B, largest magnitude of " + std::to_string(width) + " tokens per column";
+  std::string pooled;
+  if (width > 1) pooled = std::to_string(width) + " tokens per column";
+  if (per_row > 1) pooled += (pooled.empty() ? "" : " and ") + std::to_string(per_row) + " rows per row";
+  grid.reduction = pooled.empty() ? "A − B, no reduction" : "A − B, largest magnitude of " + pooled;
   return grid;
 }
 

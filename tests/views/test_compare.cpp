@@ -1,6 +1,7 @@
 // Two traces side by side (design: section 12): what is linked, what lines up, what is said where something is
 // missing, keyboard and accessible texts, differences by value.
 #include <QLabel>
+#include <QPainter>
 #include <QPushButton>
 
 #include "tests/views/demo.h"
@@ -371,6 +372,115 @@ class TestCompare : public QObject {
     QCOMPARE(t.selection.current().token, t.a->info().prompt_tokens + 5);
     testing::keepPicture(t.differences.grab().toImage(), QStringLiteral("differences"));
     QVERIFY(t.differences.csv().contains(QStringLiteral("Answer,answered,DNxril3R,DNxrilJ0")));
+  }
+
+  // A − B of one head with itself is 0 wherever it wrote; of two heads it is what their cells say.
+  void difference() {
+    Bench t;
+    QVERIFY(t.view.whyNot(CompareLayout::difference).isEmpty());
+    t.view.setLayoutKind(CompareLayout::difference);
+    t.draw();
+    QVERIFY(t.view.panePair()->isVisible() && !t.view.paneA()->isVisible());
+    const SlotGrid* grid = t.view.panePair()->shownGrid();
+    QVERIFY(grid);
+    QCOMPARE(grid->finite_cells, qint64(t.model.a().head->writes.token.size()));
+    QVERIFY(grid->min == 0 && grid->max == 0);
+    t.model.chooseOther(2, 2);
+    t.draw();
+    grid = t.view.panePair()->shownGrid();
+    const auto& pairs = t.model.paired().pair;
+    QCOMPARE(grid->rows, int(pairs.size()));
+    QCOMPARE(grid->columns, 520);
+    const auto& a = *t.model.a().head;
+    const auto& b = *t.model.b().head;
+    int wrong = 0;
+    for (int r = 0; r < grid->rows; ++r)
+      for (int c = 0; c < grid->columns; ++c) {
+        const auto x = pairs[size_t(r)].a < 0 ? std::nullopt : cellValue(a, Quantity::write_strength, pairs[size_t(r)].a, c, 0);
+        const auto y = pairs[size_t(r)].b < 0 ? std::nullopt : cellValue(b, Quantity::write_strength, pairs[size_t(r)].b, c, 0);
+        const size_t at = size_t(r) * 520 + size_t(c);
+        const bool finite = grid->state[at] == analysis::Cell::finite;
+        wrong += finite != (x || y) || (finite && !(std::abs(double(grid->value[at]) - (x.value_or(0) - y.value_or(0))) <= 2e-7));
+      }
+    QCOMPARE(wrong, 0);
+    // Colours: the limits are symmetric, brown for more in B, teal for more in A.
+    const ColourScale scale = t.view.panePair()->colourScale();
+    QCOMPARE(scale.low, -scale.high);
+    QVERIFY(t.view.pairNote().startsWith(QStringLiteral("rows matched by read overlap: ")));
+    int row = -1, column = -1;
+    for (int r = 0; r < grid->rows && row < 0; ++r)
+      for (int c = 0; c < grid->columns && row < 0; ++c)
+        if (double(grid->value[size_t(r) * 520 + size_t(c)]) > 0.8 * scale.high) row = r, column = c;
+    QVERIFY(row >= 0);
+    t.selection.request({.token = 5});
+    const QImage image = t.grab();
+    const auto g = t.view.panePair()->plotGeometry();
+    const QPointF at = g.cell(column, row).center();
+    const QColor seen = image.pixelColor(t.view.panePair()->plotWidget()->mapTo(&t.view, at.toPoint()));
+    QVERIFY2(seen.green() > seen.red() && seen.blue() > seen.red(), qPrintable(seen.name()));
+    testing::keepPicture(image, QStringLiteral("compare_difference"));
+    // A click selects the slots of both.
+    QTest::mouseClick(t.view.panePair()->plotWidget(), Qt::LeftButton, {}, at.toPoint());
+    QCOMPARE(t.selection.current().token, column);
+    QCOMPARE(t.selection.current().slot, pairs[size_t(row)].a);
+    QCOMPARE(t.model.selectionB()->current().slot, pairs[size_t(row)].b);
+    QVERIFY(t.view.panePair()->cellText(row, column).contains(QStringLiteral("A − B ")));
+    // The keyboard moves in it.
+    QTest::keyClick(&t.view, Qt::Key_Right);
+    QCOMPARE(t.selection.current().token, column + 1);
+    // The axis stays that of the key below.
+    QCOMPARE(t.view.keyPlotRect().left(), g.plot.left());
+    QCOMPARE(t.view.keyPlotRect().right(), g.plot.right());
+    // Other slots: no difference any more, back to what can be drawn.
+    t.model.setOtherHead(testing::demoHead(t.b->info(), 2, 2, 32, 4, 3));
+    QCOMPARE(t.view.layoutKind(), CompareLayout::stacked);
+    QCOMPARE(t.view.whyNot(CompareLayout::difference), QStringLiteral("A − B needs equal slot counts: A has 64, B has 32"));
+  }
+
+  void overlay() {
+    Bench t;
+    t.model.setOtherHead(testing::demoHead(t.b->info(), 2, 2, 32, 4, 3));  // slot counts need not agree
+    t.view.setLayoutKind(CompareLayout::overlay);
+    QCOMPARE(t.view.layoutKind(), CompareLayout::overlay);
+    t.selection.request({.token = 5});
+    const QImage image = t.grab();
+    testing::keepPicture(image, QStringLiteral("compare_overlay"));
+    const auto g = t.view.panePair()->plotGeometry();
+    const auto& pairs = t.model.paired().pair;
+    int teal = 0, brown = 0, teal_wrong = 0, brown_wrong = 0;
+    for (size_t r = 0; r < pairs.size(); ++r)
+      for (int64_t c = 20; c < 500; c += 3) {
+        const bool in_a = pairs[r].a >= 0 && cellValue(*t.model.a().head, Quantity::write_strength, pairs[r].a, c, 0);
+        const bool in_b = pairs[r].b >= 0 && cellValue(*t.model.b().head, Quantity::write_strength, pairs[r].b, c, 0);
+        if (in_a == in_b) continue;
+        const QPointF at = g.cell(c, int64_t(r)).center();
+        const QColor seen = image.pixelColor(t.view.panePair()->plotWidget()->mapTo(&t.view, at.toPoint()));
+        if (in_a) ++teal, teal_wrong += !(seen.green() > seen.red());
+        if (in_b) ++brown, brown_wrong += !(seen.red() > seen.blue());
+      }
+    QVERIFY(teal > 100 && brown > 100);
+    // A cell is 1.6 pixels wide: some pixels show its neighbour.
+    QVERIFY2(teal_wrong < teal / 5 && brown_wrong < brown / 5,
+             qPrintable(QStringLiteral("%1 of %2, %3 of %4").arg(teal_wrong).arg(teal).arg(brown_wrong).arg(brown)));
+    // As a figure too.
+    QImage figure(1000, 640, QImage::Format_RGB32);
+    QPainter painter(&figure);
+    t.view.paintFigure(painter, QRectF(0, 0, 1000, 640), testing::pictureTheme(), {});
+    painter.end();
+    testing::keepPicture(figure, QStringLiteral("compare_overlay_figure"));
+    t.view.setLayoutKind(CompareLayout::stacked);
+    QVERIFY(t.view.paneA()->isVisible() && !t.view.panePair()->isVisible());
+  }
+
+  // The order of A's rows, through the matching.
+  void sortAsA() {
+    Bench t;
+    t.view.paneB()->setSort(HeatmapSort::as_a);
+    QCOMPARE(t.view.paneB()->rows().slot.size(), t.view.paneA()->rows().slot.size());
+    for (size_t r = 0; r < t.model.match().pairs.size(); ++r)
+      QCOMPARE(t.view.paneB()->rows().slot[r], t.view.paneA()->rows().slot[r]);  // the same head
+    t.view.paneA()->setSort(HeatmapSort::slot);
+    QCOMPARE(t.view.paneB()->rows().slot.front(), 0);
   }
 
   void csvHoldsBothAndTheKey() {

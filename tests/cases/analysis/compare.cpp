@@ -201,6 +201,11 @@ SLOTSCOPE_CASE(differences_by_value) {
   CHECK(pooled.columns == 2 && pooled.value[0] == .25f && pooled.value[1] == .75f && pooled.value[2] == -.5f &&
         pooled.value[3] == -.25f);
   CHECK_EQ(pooled.reduction, std::string("A − B, largest magnitude of 2 tokens per column"));
+  request.max_rows = 2;
+  const SlotGrid fewer = difference_grid(*a, *b, request);
+  CHECK(fewer.rows == 2 && fewer.slots_per_row == 2 && fewer.value[0] == -.5f && fewer.value[1] == .75f &&
+        fewer.value[2] == .25f && fewer.value[3] == -.5f);
+  request.max_rows = 2048;
   // Survival is defined only where both wrote: at token 0 slot 0. A's is overwritten at token 3 by .75, B's never.
   request.quantity = Quantity::survival_at;
   request.tokens_per_column = 1;
