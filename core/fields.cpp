@@ -59,6 +59,9 @@ const std::vector<FieldInfo>& known_fields() {
       {"query_rot", "T,H,d_k", "query after RoPE"},
       {"key_rot", "T,H_r,d_k", "key after RoPE"},
       {"value", "T,H_r,d_v", "value as it enters the memory"},
+      {"read_out", "T,H,d_v", "what the memory is read as, before any norm, gate or output projection"},
+      {"skip", "H_r,d_v", "factor of the token's own value that is added to what is read (Mamba: D)"},
+      {"state_rate", "H_r,M,d_k", "rate of each channel and state: log decay = write strength x rate (Mamba: A)"},
       {"esl", "H_r,M", "effective sequence length: writes with r != 0"},
       {"selected", "H_r,M", "how often the router selected the slot"},
       {"ties", "H_r", "tokens whose cut between rank K and K+1 was a tie"},
@@ -69,6 +72,16 @@ const std::vector<FieldInfo>& known_fields() {
   };
   return fields;
 }
+
+namespace {
+// What read attribution is made of, whatever the family.
+bool attribution_field(std::string_view name) {
+  for (const char* field : {"route_index", "route_weight", "log_decay", "write_strength", "read_weight", "query", "key",
+                            "query_rot", "key_rot", "skip", "state_rate"})
+    if (name == field) return true;
+  return false;
+}
+}  // namespace
 
 const FieldInfo* find_field(std::string_view name) {
   for (const auto& field : known_fields())
@@ -102,10 +115,11 @@ std::vector<std::string> expand_fields(std::string_view patterns) {
     for (size_t i = 0; i < known_fields().size(); ++i) {
       const auto name = known_fields()[i].name;
       const bool route = pattern == "route" && (name == "route_index" || name == "route_weight" || name == "selected" || name == "esl");
-      if (route || glob_match(pattern, name)) wanted[i] = found = true;
+      const bool attribution = pattern == "attribution" && attribution_field(name);
+      if (route || attribution || glob_match(pattern, name)) wanted[i] = found = true;
     }
     if (!found) {
-      std::string list = "route";
+      std::string list = "route, attribution";
       for (const auto& field : known_fields()) list += ", " + std::string(field.name);
       throw Error({.item = "--capture", .found = "no field matches '" + std::string(pattern) + "'",
                    .expected = "names or globs of: " + list}, Error::Kind::usage);

@@ -35,10 +35,7 @@ const QuantityText& text_of(Quantity q) {
 
 // Entries of slot `slot` with token in [first, last).
 std::pair<int64_t, int64_t> entries(const analysis::SlotWrites& w, int slot, int64_t first, int64_t last) {
-  const auto begin = w.token.begin() + w.begin[size_t(slot)],
-             end = w.token.begin() + w.begin[size_t(slot) + 1];
-  const auto from = std::lower_bound(begin, end, first), to = std::lower_bound(from, end, last);
-  return {from - w.token.begin(), to - w.token.begin()};
+  return {w.entries_until(slot, first - 1), w.entries_until(slot, last - 1)};
 }
 
 // Value of write `e` of `slot`; nothing when the quantity is undefined for it.
@@ -49,15 +46,15 @@ std::optional<double> write_value(const HeadData& head, Quantity q, int slot, si
     case Quantity::write_strength:
       return w.strength.empty() ? std::nullopt : std::optional(w.strength[e]);
     case Quantity::route_weight:
-      return w.weight[e];
+      return w.weight_at(int64_t(e));
     case Quantity::log_gate:
       return w.has_gates ? std::optional(w.log_gate[e]) : std::nullopt;
     case Quantity::survival_at:
-      if (!w.has_gates || w.token[e] > reference) return std::nullopt;
-      return std::exp(w.log_keep_between(slot, w.token[e], reference));
+      if (!w.has_gates || w.token_at(int64_t(e)) > reference) return std::nullopt;
+      return std::exp(w.log_keep_between(slot, w.token_at(int64_t(e)), reference));
     case Quantity::read_attribution:
-      if (!w.has_gates || w.strength.empty() || w.token[e] > reference) return std::nullopt;
-      return p * w.strength[e] * std::exp(w.log_keep_between(slot, w.token[e], reference));
+      if (!w.has_gates || w.strength.empty() || w.token_at(int64_t(e)) > reference) return std::nullopt;
+      return p * w.strength[e] * std::exp(w.log_read_keep_between(slot, w.token_at(int64_t(e)), reference));
     default:
       return std::nullopt;
   }
@@ -84,6 +81,23 @@ QString quantityName(Quantity q) { return QString::fromUtf8(text_of(q).name); }
 QString quantitySymbol(Quantity q) { return QString::fromUtf8(text_of(q).symbol); }
 QString quantityFormula(Quantity q) { return QString::fromUtf8(text_of(q).formula); }
 
+namespace {
+// A row of weights belongs to one value channel where channels differ (Mamba): slots x tokens has no such picture.
+bool rows_differ(const HeadData& head) {
+  return head.matrix && (head.matrix->per_channel() || head.matrix->skip_varies());
+}
+
+std::string attribution_missing(const HeadData& head, const analysis::GridRequest& request) {
+  if (!head.routes.no_reads.empty() && !head.matrix) return head.no_attribution;
+  if (rows_differ(head))
+    return "every value channel reads its tokens with weights of its own: the token list and the inspector show those of "
+           "the selected slot";
+  return head.matrix ? "" : analysis::missing_quantity(head.routes, request);
+}
+
+bool needsReads(Quantity q) { return q == Quantity::read_weight || q == Quantity::read_attribution; }
+}  // namespace
+
 bool needsReference(Quantity q) {
   return q == Quantity::survival_at || q == Quantity::survival_of || q == Quantity::read_attribution;
 }
@@ -103,23 +117,20 @@ QString marginName(MarginKind kind) {
 }
 
 QVector<HeatmapChoice> quantityChoices(const HeadData* head) {
-  const QString no_decay = QStringLiteral("not captured: run again with log_decay");
   const QString no_reads = QStringLiteral("not captured: run again with read_weight");
   QVector<HeatmapChoice> all;
   for (const auto& t : kQuantities) {
     QString why;
     if (head) {
-      const bool decay = head->writes.has_gates, reads = !head->read_token.empty(),
-                 s = head->routes.has_strength() || head->routes.has_decay();
-      if (t.quantity == Quantity::write_strength && !s)
-        why = QStringLiteral("not captured: run again with write_strength");
-      if ((t.quantity == Quantity::log_gate || t.quantity == Quantity::survival_at ||
-           t.quantity == Quantity::survival_of) &&
-          !decay)
-        why = no_decay;
-      if (t.quantity == Quantity::read_weight && !reads) why = no_reads;
-      if (t.quantity == Quantity::read_attribution)
-        why = !reads ? no_reads : !decay || !s ? no_decay : QString();
+      // Why a quantity is undefined or missing is said in one place, core/analysis.
+      analysis::GridRequest request;
+      request.quantity = t.quantity;
+      request.reference = head->routes.token_of(0);
+      request.read_weight.resize(size_t(head->routes.slots));
+      why = QString::fromStdString(t.quantity == Quantity::read_weight         ? head->routes.no_reads
+                                   : t.quantity == Quantity::read_attribution ? attribution_missing(*head, request)
+                                                                              : analysis::missing_quantity(head->routes, request));
+      if (why.isEmpty() && needsReads(t.quantity) && head->read_token.empty()) why = no_reads;
     }
     all.push_back({int(t.quantity), QString::fromUtf8(t.name), why});
   }
@@ -131,7 +142,7 @@ QString emptyReason(const HeadData& head, Quantity quantity, int64_t reference) 
   for (const HeatmapChoice& choice : quantityChoices(&head))
     if (choice.value == int(quantity) && !choice.why.isEmpty())
       return choice.name + QStringLiteral(": ") + choice.why;
-  if (quantity == Quantity::read_attribution && readsAt(head, reference).empty())
+  if (quantity == Quantity::read_attribution && readsAt(head, reference).empty() && matrixRow(head, reference).empty())
     return QStringLiteral("no reads were captured at token %1").arg(count(reference));
   if (quantity == Quantity::read_weight) return QStringLiteral("no reads were captured at these tokens");
   return QStringLiteral("nothing is routed here");
@@ -171,8 +182,8 @@ HeatmapRows sortRows(const HeadData& head, HeatmapSort sort, int64_t token, bool
     return size_t(s) < head.allocation.slot_class.size() ? head.allocation.slot_class[size_t(s)]
                                                          : analysis::SlotClass::empty;
   };
-  const auto begin = [&](int s) { return w.begin[size_t(s)]; };
-  const auto end = [&](int s) { return w.begin[size_t(s) + 1]; };
+  const auto begin = [&](int s) { return w.first(s); };
+  const auto end = [&](int s) { return w.last(s); };
   std::vector<double> key(slots, 0);
   const auto reads = sort == HeatmapSort::read_weight ? readsAt(head, token) : std::vector<double>();
   for (size_t i = 0; i < slots; ++i) {
@@ -185,11 +196,11 @@ HeatmapRows sortRows(const HeadData& head, HeatmapSort sort, int64_t token, bool
         key[i] = -double(esl(s));
         break;
       case HeatmapSort::first_use:
-        key[i] = used ? double(w.token[size_t(begin(s))]) : double(w.tokens);
+        key[i] = used ? double(w.token_at(begin(s))) : double(w.tokens);
         break;
       // Written last on top.
       case HeatmapSort::last_use:
-        key[i] = used ? -double(w.token[size_t(end(s) - 1)]) : 1;
+        key[i] = used ? -double(w.token_at(end(s) - 1)) : 1;
         break;
       case HeatmapSort::slot:
         break;
@@ -219,6 +230,18 @@ HeatmapRows sortRows(const HeadData& head, HeatmapSort sort, int64_t token, bool
 
 std::vector<double> readsAt(const HeadData& head, int64_t token) { return head.mean_reads_at(token); }
 
+std::vector<double> matrixRow(const HeadData& head, int64_t token) {
+  std::vector<double> mean;
+  if (!head.matrix || rows_differ(head)) return mean;
+  for (const int h : head.read_heads) {
+    const auto a = head.attribution(token, h);
+    if (a.weight.empty()) return {};
+    mean.resize(a.weight.size(), 0);
+    for (size_t j = 0; j < mean.size(); ++j) mean[j] += a.weight[j] / double(head.read_heads.size());
+  }
+  return mean;
+}
+
 std::optional<double> cellValue(const HeadData& head, Quantity q, int slot, int64_t token,
                                 int64_t reference) {
   const auto& w = head.writes;
@@ -235,6 +258,10 @@ std::optional<double> cellValue(const HeadData& head, Quantity q, int slot, int6
   const auto [from, to] = entries(w, slot, token, token + 1);
   if (from == to) return std::nullopt;
   double p = 0;
+  if (q == Quantity::read_attribution && head.matrix) {
+    const auto row = matrixRow(head, reference);
+    return size_t(token) < row.size() ? std::optional(row[size_t(token)]) : std::nullopt;
+  }
   if (q == Quantity::read_attribution) {
     const auto reads = readsAt(head, reference);
     if (reads.empty()) return std::nullopt;
@@ -249,19 +276,21 @@ std::vector<double> marginValues(const HeadData& head, MarginKind kind, int64_t 
   const auto reads = kind == MarginKind::read_weight ? readsAt(head, token) : std::vector<double>();
   for (int s = 0; s < w.slots; ++s) {
     double& v = values[size_t(s)];
-    const int64_t end = w.begin[size_t(s) + 1];
+    const int64_t end = w.last(s);
     switch (kind) {
       case MarginKind::esl:
         v = size_t(s) < head.esl.esl.size() ? double(head.esl.esl[size_t(s)]) : kNan;
         break;
       case MarginKind::tokens_held:
-        v = w.has_gates && !w.strength.empty() ? analysis::tokens_held(w, s, w.tokens - 1) : kNan;
+        v = w.shared && s > 0 ? values[0]  // written alike, they hold the same
+            : w.has_gates && !w.strength.empty() ? analysis::tokens_held(w, s, w.tokens - 1)
+                                                 : kNan;
         break;
       case MarginKind::read_weight:
         v = reads.empty() ? kNan : reads[size_t(s)];
         break;
       case MarginKind::last_write:
-        v = end > w.begin[size_t(s)] ? double(w.token[size_t(end - 1)]) : kNan;
+        v = end > w.first(s) ? double(w.token_at(end - 1)) : kNan;
         break;
     }
   }
@@ -329,8 +358,11 @@ SlotGrid makeGrid(const GridJob& job) {
   request.max_columns = job.max_columns, request.max_rows = job.max_rows;
   request.tokens_per_column = job.per_column;
   request.reference = job.reference;
-  if (job.quantity == Quantity::read_attribution) request.read_weight = readsAt(*job.head, job.reference);
-  if (job.quantity == Quantity::read_attribution && request.read_weight.empty()) return {};
+  if (job.quantity == Quantity::read_attribution) {
+    request.read_weight = readsAt(*job.head, job.reference);
+    request.attribution = matrixRow(*job.head, job.reference);
+    if (request.read_weight.empty() && request.attribution.empty()) return {};
+  }
   return analysis::reduce(job.head->routes, job.head->writes, request);
 }
 
@@ -348,11 +380,15 @@ SlotGrid valueSamples(const HeadData& head, Quantity q, int64_t reference) {
   if (q == Quantity::read_weight) {
     for (const int64_t t : head.read_token)
       for (const double v : readsAt(head, t)) add_sample(g, v);
+  } else if (q == Quantity::read_attribution && head.matrix) {
+    for (const double v : matrixRow(head, reference)) add_sample(g, v);
   } else {
     const auto p = q == Quantity::read_attribution ? readsAt(head, reference) : std::vector<double>();
     if (q == Quantity::read_attribution && p.empty()) return g;
-    for (int s = 0; s < w.slots; ++s)
-      for (int64_t e = w.begin[size_t(s)]; e < w.begin[size_t(s) + 1]; ++e)
+    // Slots that are written alike have the same values, but for the read weights.
+    const int slots = w.shared && p.empty() ? std::min(w.slots, 1) : w.slots;
+    for (int s = 0; s < slots; ++s)
+      for (int64_t e = w.first(s); e < w.last(s); ++e)
         if (const auto v = write_value(head, q, s, size_t(e), reference, p.empty() ? 0 : p[size_t(s)]))
           add_sample(g, *v);
   }
@@ -366,6 +402,12 @@ std::pair<int, int64_t> firstNan(const HeadData& head, Quantity q, int64_t refer
   const auto consider = [&](int slot, int64_t token) {
     if (best.second < 0 || token < best.second) best = {slot, token};
   };
+  if (q == Quantity::read_attribution && head.matrix) {
+    const auto row = matrixRow(head, reference);
+    for (size_t j = 0; j < row.size(); ++j)
+      if (std::isnan(row[j])) return {0, int64_t(j)};
+    return best;
+  }
   if (q == Quantity::read_weight || q == Quantity::survival_of) {
     for (const int64_t t : q == Quantity::read_weight ? head.read_token : std::vector<int64_t>{reference})
       for (int s = 0; s < head.writes.slots; ++s)
@@ -375,10 +417,10 @@ std::pair<int, int64_t> firstNan(const HeadData& head, Quantity q, int64_t refer
   const auto& w = head.writes;
   const auto p = q == Quantity::read_attribution ? readsAt(head, reference) : std::vector<double>();
   for (int s = 0; s < w.slots; ++s)
-    for (int64_t e = w.begin[size_t(s)]; e < w.begin[size_t(s) + 1]; ++e) {
+    for (int64_t e = w.first(s); e < w.last(s); ++e) {
       const auto v = write_value(head, q, s, size_t(e), reference, p.empty() ? 0 : p[size_t(s)]);
       if (v && std::isnan(*v)) {
-        consider(s, w.token[size_t(e)]);
+        consider(s, w.token_at(e));
         break;
       }
     }

@@ -51,6 +51,8 @@ HeatmapRows sortRows(const HeadData& head, HeatmapSort sort, int64_t token, bool
 HeatmapRows rowsInOrder(const HeadData& head, std::vector<int> slots);
 
 // p over slots at a token, mean of the query heads that read this head; empty when not captured there.
+// A[token, j] of a matrix state, mean of the query heads; empty in other families and where no query was captured.
+std::vector<double> matrixRow(const HeadData& head, int64_t token);
 std::vector<double> readsAt(const HeadData& head, int64_t token);
 // Why a quantity has no cell at all: "write strength s: not captured: run again with write_strength", or that nothing is routed in
 // the range that is shown.

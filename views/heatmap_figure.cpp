@@ -142,9 +142,8 @@ QString HeatmapView::csvCells(const QString& prefix) const {
       if (cellValue(*head_, quantity_, slot, reference(), reference()))
         for (int64_t t = std::max(range.first, reference()); t < range.second; ++t) row(t, slot);
     } else {
-      for (int64_t e = w.begin[size_t(slot)]; e < w.begin[size_t(slot) + 1]; ++e)
-        if (w.token[size_t(e)] >= range.first && w.token[size_t(e)] < range.second)
-          row(w.token[size_t(e)], slot);
+      for (int64_t e = w.entries_until(slot, range.first - 1); e < w.entries_until(slot, range.second - 1); ++e)
+        row(w.token_at(e), slot);
     }
   }
   return text;

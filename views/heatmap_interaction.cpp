@@ -72,12 +72,10 @@ std::pair<int, qint64> HeatmapView::cellAt(const QPointF& at) const {
   const auto& w = head_->writes;
   double best = -1;
   qint64 best_token = token;
-  const auto begin = w.token.begin() + w.begin[size_t(slot)],
-             end = w.token.begin() + w.begin[size_t(slot) + 1];
-  for (auto t = std::lower_bound(begin, end, from); t != end && *t < to; ++t)
-    if (const auto v = cellValue(*head_, quantity_, slot, *t, reference())) {
+  for (int64_t e = w.entries_until(slot, from - 1); e < w.entries_until(slot, to - 1); ++e)
+    if (const auto v = cellValue(*head_, quantity_, slot, w.token_at(e), reference())) {
       const double size = std::isfinite(*v) ? std::abs(*v) : 1e300;
-      if (size > best) best = size, best_token = *t;
+      if (size > best) best = size, best_token = w.token_at(e);
     }
   return {slot, best_token};
 }
@@ -351,13 +349,10 @@ void HeatmapView::showTip() {
   if (quantity_ != Quantity::route_weight)
     add(Quantity::route_weight, quantityName(Quantity::route_weight), false);
   const auto& w = head_->writes;
-  const auto begin = w.token.begin() + w.begin[size_t(slot)],
-             end = w.token.begin() + w.begin[size_t(slot) + 1];
-  const auto found = std::lower_bound(begin, end, token);
-  if (found != end && *found == token && w.has_gates) {
-    const size_t e = size_t(found - w.token.begin());
-    if (w.weight[e] != 0)
-      rows.push_back({QStringLiteral("log decay a"), signedNumber(w.log_gate[e] / w.weight[e], 2)});
+  const int64_t e = w.entries_until(slot, token) - 1;
+  if (e >= w.first(slot) && w.token_at(e) == token && w.has_gates) {
+    if (w.weight_at(e) != 0)
+      rows.push_back({QStringLiteral("log decay a"), signedNumber(w.log_gate[size_t(e)] / w.weight_at(e), 2)});
     const auto left = cellValue(*head_, Quantity::survival_at, slot, token, query());
     rows.push_back({QStringLiteral("left at query"), left ? share(*left) : QStringLiteral("after query")});
   }
@@ -377,10 +372,10 @@ void HeatmapView::contextMenu(const QPoint& global) {
   const auto& w = head_->writes;
   menu.addAction(QStringLiteral("Select slot %1, token %2").arg(count(s), count(t)), this,
                  [=, this] { selection_->request({.slot = s, .token = t}); });
-  const int64_t b = w.begin[size_t(s)], e = w.begin[size_t(s) + 1];
+  const int64_t b = w.first(s), e = w.last(s);
   QAction* writes =
       menu.addAction(QStringLiteral("Zoom to the writes of slot %1").arg(count(s)), this, [=, this] {
-        setTokenRange({head_->writes.token[size_t(b)], head_->writes.token[size_t(e - 1)] + 1});
+        setTokenRange({head_->writes.token_at(b), head_->writes.token_at(e - 1) + 1});
       });
   writes->setEnabled(e > b);
   QAction* follow = menu.addAction(QStringLiteral("Follow token %1").arg(count(t)), this, [=, this] {
@@ -388,7 +383,7 @@ void HeatmapView::contextMenu(const QPoint& global) {
     setQuantity(Quantity::survival_of);
   });
   follow->setEnabled(w.has_gates);
-  if (!w.has_gates) follow->setToolTip(QStringLiteral("not captured: run again with log_decay"));
+  if (!w.has_gates) follow->setToolTip(emptyReason(*head_, Quantity::survival_of, t));
   menu.addSeparator();
   menu.addAction(QStringLiteral("Copy value"), this, [=, this] {
     const auto v = cellValue(*head_, quantity_, s, t, reference());
@@ -415,8 +410,8 @@ void HeatmapView::contextMenu(const QPoint& global) {
 void HeatmapView::copyRow(int slot) const {
   QString text = QStringLiteral("token,%1\n").arg(quantityName(quantity_));
   const auto& w = head_->writes;
-  for (int64_t e = w.begin[size_t(slot)]; e < w.begin[size_t(slot) + 1]; ++e) {
-    const int64_t t = w.token[size_t(e)];
+  for (int64_t e = w.first(slot); e < w.last(slot); ++e) {
+    const int64_t t = w.token_at(e);
     if (const auto v = cellValue(*head_, quantity_, slot, t, reference()))
       text += QString::number(t) + QLatin1Char(',') + csv_number(*v) + QLatin1Char('\n');
   }
@@ -474,22 +469,20 @@ void HeatmapView::selectLastWriter() {
   const int slot = selection_->current().slot;
   if (!head_ || slot < 0 || slot >= head_->writes.slots) return;
   const auto& w = head_->writes;
-  if (w.begin[size_t(slot) + 1] > w.begin[size_t(slot)])
-    selection_->request({.token = w.token[size_t(w.begin[size_t(slot) + 1] - 1)]});
+  if (w.last(slot) > w.first(slot)) selection_->request({.token = w.token_at(w.last(slot) - 1)});
 }
 
 // The captured read token with the largest attribution A[t,j] to the selected token j.
 void HeatmapView::selectStrongestReader() {
-  if (!head_ || !head_->writes.has_gates || head_->writes.strength.empty()) return;
+  if (!head_ || ((!head_->writes.has_gates || head_->writes.strength.empty()) && !head_->matrix)) return;
   const qint64 j = selection_->current().token;
   double best = 0;
   qint64 reader = -1;
   for (const int64_t t : head_->read_token) {
     if (t < j) continue;
-    const auto p = readsAt(*head_, t);
-    if (p.empty()) continue;
-    const auto a = analysis::read_attribution(head_->writes, p, t);
-    if (size_t(j) < a.weight.size() && a.weight[size_t(j)] > best) best = a.weight[size_t(j)], reader = t;
+    std::vector<double> row = matrixRow(*head_, t);
+    if (const auto p = readsAt(*head_, t); !p.empty()) row = analysis::read_attribution(head_->writes, p, t).weight;
+    if (size_t(j) < row.size() && std::abs(row[size_t(j)]) > best) best = std::abs(row[size_t(j)]), reader = t;
   }
   if (reader >= 0) selection_->request({.token = reader});
 }

@@ -20,6 +20,12 @@ void sortRows(std::vector<Row>& rows, RowOrder order) {
   });
 }
 
+TokenFacts largestFirst(TokenFacts facts) {
+  std::stable_sort(facts.readers.begin(), facts.readers.end(),
+                   [](const auto& a, const auto& b) { return std::abs(a.weight) > std::abs(b.weight); });
+  return facts;
+}
+
 }  // namespace
 
 SlotFacts slotFacts(const analysis::HeadData& head, int slot, int64_t reference, RowOrder order) {
@@ -39,10 +45,10 @@ SlotFacts slotFacts(const analysis::HeadData& head, int slot, int64_t reference,
     if (at < p.size()) facts.read = std::max(facts.read.value_or(0.0), p[at]);
   }
   const bool strengths = head.routes.has_strength();
-  for (auto e = size_t(w.begin[at]); e < size_t(w.begin[at + 1]); ++e) {
+  for (int64_t e = w.first(slot); e < w.last(slot); ++e) {
     WriterRow row;
-    row.token = w.token[e];
-    row.strength = strengths ? w.strength[e] : kUnknown;
+    row.token = w.token_at(e);
+    row.strength = strengths ? w.strength[size_t(e)] : kUnknown;
     row.after = row.token > reference;
     row.left =
         row.after || !w.has_gates ? kUnknown : std::exp(w.log_keep_between(slot, row.token, reference));
@@ -52,7 +58,7 @@ SlotFacts slotFacts(const analysis::HeadData& head, int slot, int64_t reference,
   return facts;
 }
 
-TokenFacts tokenFacts(const analysis::HeadData& head, int64_t token, int64_t reference, RowOrder order) {
+TokenFacts tokenFacts(const analysis::HeadData& head, int64_t token, int64_t reference, RowOrder order, int slot) {
   TokenFacts facts;
   facts.token = token;
   facts.survival = kUnknown;
@@ -68,10 +74,9 @@ TokenFacts tokenFacts(const analysis::HeadData& head, int64_t token, int64_t ref
   const bool strengths = r.has_strength();
   if (w.has_gates && strengths) facts.survival = analysis::survival(r, w, token, reference);
   for (int k = 0; k < r.top_k; ++k) {
-    const auto at = size_t(row * r.top_k + k);
     SlotRow line;
-    line.slot = int(r.index[at]);
-    line.strength = strengths ? r.strength[at] : kUnknown;
+    line.slot = int(r.slot_at(row, k));
+    line.strength = strengths ? r.strength_at(row, k) : kUnknown;
     line.after = token > reference;
     line.left =
         line.after || !w.has_gates ? kUnknown : std::exp(w.log_keep_between(line.slot, token, reference));
@@ -79,6 +84,21 @@ TokenFacts tokenFacts(const analysis::HeadData& head, int64_t token, int64_t ref
   }
   sortRows(facts.slots, order);
 
+  facts.no_reads = QString::fromStdString(head.no_attribution);
+  if (head.matrix) {
+    facts.reads_captured = true;
+    for (const int64_t t : head.read_token) {
+      if (t <= token) continue;
+      ReaderRow best{t, head.read_heads.front(), 0};
+      for (const int h : head.read_heads) {
+        const auto a = head.attribution(t, h, slot);
+        if (size_t(token) < a.weight.size() && !(std::abs(a.weight[size_t(token)]) <= std::abs(best.weight)))
+          best = {t, h, a.weight[size_t(token)]};
+      }
+      facts.readers.push_back(best);
+    }
+    return largestFirst(std::move(facts));
+  }
   facts.reads_captured = !head.read_token.empty() && !head.read_heads.empty() && w.has_gates && strengths;
   if (!facts.reads_captured) return facts;
   // A[t,j] of this one token j: sum over its own slots, so nothing else needs to be looked at.
@@ -87,24 +107,21 @@ TokenFacts tokenFacts(const analysis::HeadData& head, int64_t token, int64_t ref
     const int64_t t = head.read_token[n];
     if (t <= token) continue;
     std::vector<double> kept(size_t(r.top_k));
-    for (int k = 0; k < r.top_k; ++k) {
-      const auto at = size_t(row * r.top_k + k);
-      kept[size_t(k)] = r.strength[at] * std::exp(w.log_keep_between(int(r.index[at]), token, t));
-    }
+    for (int k = 0; k < r.top_k; ++k)
+      kept[size_t(k)] =
+          r.strength_at(row, k) * std::exp(w.log_read_keep_between(int(r.slot_at(row, k)), token, t));
     ReaderRow best;
     best.token = t;
     best.head = head.read_heads.front();
     for (size_t h = 0; h < heads; ++h) {
       double sum = 0;
       const double* p = head.read_weight.data() + (n * heads + h) * slots;
-      for (int k = 0; k < r.top_k; ++k) sum += p[r.index[size_t(row * r.top_k + k)]] * kept[size_t(k)];
+      for (int k = 0; k < r.top_k; ++k) sum += p[r.slot_at(row, k)] * kept[size_t(k)];
       if (sum > best.weight) best.weight = sum, best.head = head.read_heads[h];
     }
     facts.readers.push_back(best);
   }
-  std::stable_sort(facts.readers.begin(), facts.readers.end(),
-                   [](const auto& a, const auto& b) { return a.weight > b.weight; });
-  return facts;
+  return largestFirst(std::move(facts));
 }
 
 }  // namespace slotscope::views

@@ -45,11 +45,12 @@ struct TokenFacts {
   std::optional<double> surprisal;  // nats; unset: logits not captured
   std::vector<SlotRow> slots;
   bool reads_captured = false;
-  std::vector<ReaderRow> readers;  // largest first
+  QString no_reads;                // why there is no read attribution in this family or trace; "" where there is
+  std::vector<ReaderRow> readers;  // largest magnitude first
 };
 
 SlotFacts slotFacts(const analysis::HeadData& head, int slot, int64_t reference, RowOrder order);
-// `surprisal` may be unset. Readers: captured read tokens t > token.
-TokenFacts tokenFacts(const analysis::HeadData& head, int64_t token, int64_t reference, RowOrder order);
+// `surprisal` may be unset. Readers: captured read tokens t > token; of the selected `slot` where channels differ (Mamba).
+TokenFacts tokenFacts(const analysis::HeadData& head, int64_t token, int64_t reference, RowOrder order, int slot = 0);
 
 }  // namespace slotscope::views

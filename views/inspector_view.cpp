@@ -101,6 +101,19 @@ struct InspectorView::Pen {
     const double wide = std::min(metrics.horizontalAdvance(name), 66 * unit);
     return wide < 20 * unit ? kLeft + 24 * unit : kLeft + 12 * unit + wide;
   }
+  // A sentence over as many lines as it needs: why something is undefined.
+  void paragraph(const QString& sentence) {
+    if (sentence.isEmpty()) return;
+    const QFont font = theme.label();
+    const QRectF room(kLeft, y - 4 * unit, right() - kLeft, 1000);
+    const QRectF used = QFontMetricsF(font).boundingRect(room, int(Qt::AlignLeft | Qt::TextWordWrap), sentence);
+    if (painter) {
+      painter->setFont(font);
+      painter->setPen(theme.text3);
+      painter->drawText(room, int(Qt::AlignLeft | Qt::TextWordWrap), sentence);
+    }
+    y += used.height() + 8 * unit;
+  }
   double badge(double left, double middle, const QString& name, const QColor& colour) {
     const QFont font = theme.labelSemibold();
     const double wide = QFontMetricsF(font).horizontalAdvance(name) + 13 * unit, high = 18 * unit;
@@ -215,7 +228,7 @@ void InspectorView::refresh() {
   const int64_t reference = referenceToken();
   const auto known = token_.token == s.token ? token_.surprisal : std::nullopt;
   slot_ = slotFacts(*head_, s.slot, reference, writers_order_);
-  token_ = tokenFacts(*head_, s.token, reference, slots_order_);
+  token_ = tokenFacts(*head_, s.token, reference, slots_order_, s.slot);
   token_.surprisal = known;
   requestSurprisal();
 }
@@ -268,7 +281,9 @@ void InspectorView::slotBlock(Pen& pen) const {
                ? QStringLiteral("–")
                : signedNumber(slot_.specialisation, 2) + QStringLiteral(" retrieval"));
   pen.fact(QStringLiteral("Read at ") + referenceName(),
-           slot_.read ? QStringLiteral("p = ") + strength(*slot_.read) : QStringLiteral("not captured"),
+           slot_.read                          ? QStringLiteral("p = ") + strength(*slot_.read)
+           : head_->routes.no_reads.empty() ? QStringLiteral("not captured")
+                                            : QStringLiteral("no softmax over slots"),
            !slot_.read);
   pen.y += 3 * unit;
   pen.head(QStringLiteral("Who wrote it"), QStringLiteral("s"), QStringLiteral("left at ") + referenceName(),
@@ -331,8 +346,10 @@ void InspectorView::tokenBlock(Pen& pen) const {
   pen.y += 25 * unit;
   pen.fact(
       QStringLiteral("Still there at ") + referenceName(),
-      token_.token > referenceToken() ? QStringLiteral("after ") + referenceName() : share(token_.survival),
-      token_.token > referenceToken());
+      token_.token > referenceToken()         ? QStringLiteral("after ") + referenceName()
+      : head_->routes.no_survival.empty() ? share(token_.survival)
+                                          : QStringLiteral("undefined"),
+      token_.token > referenceToken() || !head_->routes.no_survival.empty());
   pen.fact(QStringLiteral("Surprisal"),
            token_.surprisal    ? signedNumber(*token_.surprisal, 2) + QStringLiteral(" nats")
            : token_.token == 0 ? QStringLiteral("–")
@@ -388,6 +405,7 @@ void InspectorView::tokenBlock(Pen& pen) const {
                                    : QStringLiteral("reads were not captured"),
              theme.label(), theme.text3);
     pen.y += kRow * unit;
+    if (!token_.reads_captured) pen.paragraph(token_.no_reads);
   }
   for (qsizetype i = 0; i < shown; ++i) {
     const auto& row = token_.readers[size_t(i)];
@@ -413,7 +431,9 @@ void InspectorView::tokenBlock(Pen& pen) const {
 // Survival of the token's write in each of its slots over the whole run; the selected slot on top in magenta.
 void InspectorView::curves(Pen& pen, double room) const {
   const double unit = pen.unit, high = 90 * unit;
-  if (!head_->writes.has_gates || token_.slots.empty() || room < high + 60 * unit) return;
+  pen.paragraph(QString::fromStdString(head_->routes.no_survival));
+  if (!head_->writes.has_gates || !head_->routes.no_survival.empty() || token_.slots.empty() || room < high + 60 * unit)
+    return;
   const auto& theme = pen.theme;
   pen.y += 9 * unit;
   pen.text(kLeft, pen.right(), pen.y, int(Qt::AlignLeft), QStringLiteral("Left over time"),

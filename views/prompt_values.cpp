@@ -10,20 +10,23 @@ std::vector<double> writesIntoSlot(const analysis::HeadData& head, int slot) {
   const auto& w = head.writes;
   if (slot < 0 || slot >= w.slots) return values;
   const bool strengths = head.routes.has_strength();
-  for (auto e = size_t(w.begin[size_t(slot)]); e < size_t(w.begin[size_t(slot) + 1]); ++e)
-    if (size_t(w.token[e]) < values.size())
-      values[size_t(w.token[e])] = strengths ? w.strength[e] : w.weight[e];
+  for (int64_t e = w.first(slot); e < w.last(slot); ++e)
+    if (size_t(w.token_at(e)) < values.size())
+      values[size_t(w.token_at(e))] = strengths ? w.strength[size_t(e)] : w.weight_at(e);
   return values;
 }
 
 std::vector<double> totalWrites(const analysis::HeadData& head) {
   std::vector<double> values(size_t(head.routes.tokens), 0.0);
   const auto& r = head.routes;
-  const auto& from = r.has_strength() ? r.strength : r.weight;
-  for (int64_t row = 0; row < r.rows; ++row)
-    for (int k = 0; k < r.top_k; ++k)
-      if (const auto at = size_t(row * r.top_k + k); at < from.size())
-        values[size_t(r.token_of(row))] += from[at];
+  for (int64_t row = 0; row < r.rows; ++row) {
+    double& sum = values[size_t(r.token_of(row))];
+    if (r.alike()) {  // one number for all slots
+      sum = r.slots > 0 ? r.slots * (r.has_strength() ? r.strength_at(row, 0) : 1) : 0;
+      continue;
+    }
+    for (int k = 0; k < r.top_k; ++k) sum += r.has_strength() ? r.strength_at(row, k) : r.weight_at(row, k);
+  }
   return values;
 }
 
@@ -31,16 +34,15 @@ std::vector<double> survivalOfAll(const analysis::HeadData& head, int64_t t) {
   const auto& w = head.writes;
   if (!w.has_gates || !head.routes.has_strength()) return {};
   std::vector<double> left(size_t(head.routes.tokens), 0.0), written(left.size(), 0.0);
-  for (int slot = 0; slot < w.slots; ++slot) {
-    const auto begin = size_t(w.begin[size_t(slot)]), end = size_t(w.begin[size_t(slot) + 1]);
-    const auto last =
-        size_t(std::upper_bound(w.token.begin() + begin, w.token.begin() + end, t) - w.token.begin());
+  // Slots that are written alike keep the same share.
+  for (int slot = 0; slot < (w.shared ? std::min(w.slots, 1) : w.slots); ++slot) {
     // Backwards: gate sums of what came later, without differences of large sums.
     double later = 0;
-    for (size_t e = last; e-- > begin;) {
-      left[size_t(w.token[e])] += w.strength[e] * std::exp(later);
-      written[size_t(w.token[e])] += w.strength[e];
-      later += w.log_gate[e];
+    for (int64_t e = w.entries_until(slot, t) - 1; e >= w.first(slot); --e) {
+      const double keep = w.has_common() ? w.log_keep_between(slot, w.token_at(e), t) : later;
+      left[size_t(w.token_at(e))] += w.strength[size_t(e)] * std::exp(keep);
+      written[size_t(w.token_at(e))] += w.strength[size_t(e)];
+      later += w.log_gate[size_t(e)];
     }
   }
   for (size_t j = 0; j < left.size(); ++j)
@@ -48,14 +50,14 @@ std::vector<double> survivalOfAll(const analysis::HeadData& head, int64_t t) {
   return left;
 }
 
-std::vector<double> attributionOf(const analysis::HeadData& head, int64_t t) {
+std::vector<double> attributionOf(const analysis::HeadData& head, int64_t t, int slot) {
   std::vector<double> most;
   for (const int h : head.read_heads) {
-    const auto p = head.reads_at(t, h);
-    if (p.empty() || !head.writes.has_gates) continue;
-    const auto a = analysis::read_attribution(head.writes, p, t);
+    const auto a = head.attribution(t, h, slot);
+    if (a.weight.empty()) continue;
     if (most.empty()) most.assign(size_t(head.routes.tokens), 0.0);
-    for (size_t j = 0; j < a.weight.size() && j < most.size(); ++j) most[j] = std::max(most[j], a.weight[j]);
+    for (size_t j = 0; j < a.weight.size() && j < most.size(); ++j)
+      if (!(std::abs(a.weight[j]) <= std::abs(most[j]))) most[j] = a.weight[j];
   }
   return most;
 }

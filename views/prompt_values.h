@@ -17,6 +17,6 @@ std::vector<double> totalWrites(const analysis::HeadData& head);
 std::vector<double> survivalOfAll(const analysis::HeadData& head, int64_t t);
 // Read attribution of token t over tokens 0..t, largest over the group's query heads; 0 after t. Empty when
 // not captured. [T]
-std::vector<double> attributionOf(const analysis::HeadData& head, int64_t t);
+std::vector<double> attributionOf(const analysis::HeadData& head, int64_t t, int slot = 0);
 
 }  // namespace slotscope::views

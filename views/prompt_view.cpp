@@ -159,11 +159,15 @@ void PromptView::rebuildValues() const {
     values_ = totalWrites(*head_);
   } else if (quantity_ == Quantity::LeftAtQuery) {
     values_ = survivalOfAll(*head_, analysis::query_token(info));
-    if (values_.empty())
+    if (values_.empty() && !head_->routes.no_survival.empty())
+      why_ = QString::fromStdString(head_->routes.no_survival);
+    else if (values_.empty())
       why_ = QStringLiteral("Log decay was not captured, so what is left cannot be known.");
   } else {
-    values_ = attributionOf(*head_, selection_->current().token);
-    if (values_.empty())
+    values_ = attributionOf(*head_, selection_->current().token, selection_->current().slot);
+    if (values_.empty() && !head_->no_attribution.empty())
+      why_ = QString::fromStdString(head_->no_attribution);
+    else if (values_.empty())
       why_ = QStringLiteral("No reads were captured at token %1.").arg(selection_->current().token);
   }
   values_.resize(size_t(info.tokens), std::nan(""));

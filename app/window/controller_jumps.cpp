@@ -28,7 +28,7 @@ void Controller::lastWriter() {
   const auto& w = head_data_->writes;
   const int slot = selection_->current().slot;
   if (slot < 0 || slot >= w.slots) return;
-  const int64_t first = w.begin[size_t(slot)], last = w.begin[size_t(slot) + 1];
+  const int64_t first = w.first(slot), last = w.last(slot);
   if (first == last) {
     Q_EMIT note(QString("Nothing was written into slot %1").arg(slot));
     return;
@@ -36,32 +36,30 @@ void Controller::lastWriter() {
   // The write before the selected token; from the first one on, the last of all again.
   int64_t at = last - 1;
   for (int64_t i = last - 1; i >= first; --i)
-    if (w.token[size_t(i)] < selection_->current().token) {
+    if (w.token_at(i) < selection_->current().token) {
       at = i;
       break;
     }
-  selection_->request({.token = qint64(w.token[size_t(at)])});
+  selection_->request({.token = qint64(w.token_at(at))});
 }
 
 void Controller::strongestReader() {
   if (!head_data_) return;
   if (head_data_->read_token.empty() || head_data_->read_heads.empty()) {
-    Q_EMIT note("No reads were captured");
+    Q_EMIT note(head_data_->no_attribution.empty() ? QString("No reads were captured")
+                                                   : QString::fromStdString(head_data_->no_attribution));
     return;
   }
   const qint64 token = selection_->current().token;
-  analysis_.post("reader", this, [this, head = head_data_, token]() -> views::Worker::Done {
+  analysis_.post("reader", this, [this, head = head_data_, token, slot = selection_->current().slot]() -> views::Worker::Done {
     double best = -1;
     int64_t reader = -1;
-    const size_t slots = size_t(head->routes.slots), group = head->read_heads.size();
     for (size_t i = 0; i < head->read_token.size(); ++i) {
       if (head->read_token[i] <= token) continue;
-      for (size_t g = 0; g < group; ++g) {
-        const auto a = analysis::read_attribution(
-            head->writes, std::span(head->read_weight).subspan((i * group + g) * slots, slots),
-            head->read_token[i]);
-        if (size_t(token) < a.weight.size() && a.weight[size_t(token)] > best) {
-          best = a.weight[size_t(token)];
+      for (const int h : head->read_heads) {
+        const auto a = head->attribution(head->read_token[i], h, slot);
+        if (size_t(token) < a.weight.size() && std::abs(a.weight[size_t(token)]) > best) {
+          best = std::abs(a.weight[size_t(token)]);
           reader = head->read_token[i];
         }
       }

@@ -14,7 +14,13 @@ constexpr size_t cached_bytes = size_t(768) << 20;
 size_t headBytes(const analysis::HeadData& h) {
   return h.routes.index.size() * 4 +
          (h.routes.weight.size() + h.routes.log_decay.size() + h.routes.strength.size()) * 8 +
-         h.writes.token.size() * 44 + h.read_weight.size() * 8;
+         h.writes.token.size() * 20 + h.writes.strength.size() * 24 + h.read_weight.size() * 8;
+}
+
+// Layers with a memory of slots, whether routes are stored or follow from a rule.
+bool ruled(const trace::LayerSpec& layer) {
+  return layer.route_kind == "sparse" || layer.route_kind == "dense" || layer.route_kind == "ring" ||
+         layer.route_kind == "append";
 }
 
 }  // namespace
@@ -225,13 +231,13 @@ void Controller::updateLimits() {
   const auto& info = run_data_->info();
   const int layer = std::clamp(selection_->current().layer, 0, std::max(0, int(info.layers.size()) - 1));
   int64_t heads = 0, slots = 0;
-  if (!info.layers.empty() && info.layers[size_t(layer)].route_kind == "sparse") {
+  if (!info.layers.empty() && ruled(info.layers[size_t(layer)])) {
     heads = info.layers[size_t(layer)].route_heads;
     slots = info.layers[size_t(layer)].slots;
   } else {
     // A layer without routes keeps the numbers chosen before: they come back with the next layer.
     for (const auto& spec : info.layers) {
-      if (spec.route_kind != "sparse") continue;
+      if (!ruled(spec)) continue;
       heads = std::max(heads, spec.route_heads);
       slots = std::max(slots, spec.slots);
     }
@@ -275,9 +281,8 @@ void Controller::showHead(bool again) {
   wanted_head_ = key;
   if (head_progress_) head_progress_->request_cancel();
   const auto& info = run_data_->info();
-  const bool routed =
-      size_t(s.layer) < info.layers.size() &&
-      info.find("layers/" + std::to_string(info.layers[size_t(s.layer)].index) + "/route_index");
+  const bool routed = size_t(s.layer) < info.layers.size() &&
+                      trace_->trace->has_routes(run_, info.layers[size_t(s.layer)].index);
   if (!routed) {
     head_data_ = nullptr;
     const bool sparse =
@@ -322,7 +327,7 @@ void Controller::showHead(bool again) {
 std::pair<int, int> Controller::layerLimits(int layer) const {
   if (!run_data_ || layer < 0 || size_t(layer) >= run_data_->info().layers.size()) return {0, 0};
   const auto& spec = run_data_->info().layers[size_t(layer)];
-  return spec.route_kind == "sparse" ? std::pair(int(spec.route_heads), int(spec.slots)) : std::pair(0, 0);
+  return ruled(spec) ? std::pair(int(spec.route_heads), int(spec.slots)) : std::pair(0, 0);
 }
 
 void Controller::loadHead(
@@ -331,7 +336,7 @@ void Controller::loadHead(
   if (!run_data_) return;
   const auto& info = run_data_->info();
   if (size_t(layer) >= info.layers.size() ||
-      !info.find("layers/" + std::to_string(info.layers[size_t(layer)].index) + "/route_index"))
+      !trace_->trace->has_routes(run_, info.layers[size_t(layer)].index))
     return done(nullptr, whyNoRoutes(layer));
   if (auto known = cachedHead(run_, layer, head)) return done(known, {});
   const auto roles = run_data_->own_info ? run_data_->own_info->roles : std::vector<uint8_t>{};

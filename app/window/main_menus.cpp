@@ -331,11 +331,10 @@ void MainWindow::copyValue() {
                                                                       : -1;
   bool routed = false;
   for (int k = 0; row >= 0 && row < r.rows && k < r.top_k; ++k) {
-    const size_t at = size_t(row) * size_t(r.top_k) + size_t(k);
-    if (int(r.index[at]) != s.slot) continue;
+    if (int(r.slot_at(row, k)) != s.slot) continue;
     routed = true;
-    text += QString("\tr %1").arg(views::strength(r.weight[at], 6));
-    if (r.has_strength()) text += QString("\ts %1").arg(views::strength(r.strength[at], 6));
+    text += QString("\tr %1").arg(views::strength(r.weight_at(row, k), 6));
+    if (r.has_strength()) text += QString("\ts %1").arg(views::strength(r.strength_at(row, k), 6));
     if (r.has_decay()) text += QString("\ta %1").arg(views::signedNumber(r.decay(row, k), 6));
   }
   if (row < 0)

@@ -26,14 +26,16 @@ struct Strengths {
 
 Strengths count(const HeadRoutes& routes, std::span<const uint8_t> roles, double threshold,
                 HeadAllocation& out) {
-  const bool known = routes.has_strength() || routes.has_decay();
+  const bool known = routes.has_strength() || (routes.has_decay() && !routes.every_slot);
   Strengths sums{std::vector<double>(size_t(routes.slots), 0), std::vector<double>(size_t(routes.slots), 0)};
+  // Slots that are written alike have the same counts: one of them is counted for all.
+  const int ranks = routes.alike() ? std::min(routes.top_k, 1) : routes.top_k;
   for (int64_t row = 0; row < routes.rows; ++row) {
     const size_t token = size_t(routes.token_of(row));
     const bool retrieval = token < roles.size() && roles[token] == 1;
-    for (int k = 0; k < routes.top_k; ++k) {
-      const size_t at = size_t(row * routes.top_k + k), slot = routes.index[at];
-      if (slot >= size_t(routes.slots) || routes.weight[at] == 0) continue;
+    for (int k = 0; k < ranks; ++k) {
+      const size_t slot = routes.slot_at(row, k);
+      if (slot >= size_t(routes.slots) || routes.weight_at(row, k) == 0) continue;
       const double s = strength_of(routes, row, k);
       sums.all[slot] += s;
       if (retrieval) sums.retrieval[slot] += s;
@@ -42,6 +44,9 @@ Strengths count(const HeadRoutes& routes, std::span<const uint8_t> roles, double
       if (retrieval) ++out.retrieval[slot];
     }
   }
+  if (!routes.alike() || routes.slots < 1) return sums;
+  const auto repeat = [](auto& list) { std::fill(list.begin() + 1, list.end(), list.front()); };
+  repeat(sums.all), repeat(sums.retrieval), repeat(out.written), repeat(out.retrieval);
   return sums;
 }
 
@@ -70,7 +75,7 @@ HeadAllocation allocate(const HeadRoutes& routes, std::span<const uint8_t> roles
     total += strength.retrieval[i];
     if (out.slot_class[i] == SlotClass::retrieval) landed += strength.retrieval[i];
   }
-  out.head_score = total == 0 ? kNaN : landed / total;
+  out.head_score = total == 0 || !routes.no_score.empty() ? kNaN : landed / total;
   out.retrieval_head = out.head_score >= options.retrieval_head;
 
   out.order.resize(slots);

@@ -26,7 +26,7 @@ struct HeadAllocation {
   int counts[4] = {0, 0, 0, 0};  // slots per class, SlotClass order
   int64_t max_written = 0;
   std::vector<double> specialisation;  // [M], NaN (null) when nothing was written or strengths are unknown
-  double head_score = 0;  // NaN when undefined (no retrieval token written, or strengths unknown)
+  double head_score = 0;  // NaN when undefined (no retrieval token written, strengths unknown, HeadRoutes::no_score)
   bool retrieval_head = false;
   bool partial = false;  // some tokens were not captured: counts cover the captured ones only
 };

@@ -17,6 +17,7 @@ namespace {
 template <class Counts>
 std::vector<uint32_t> count(const HeadRoutes& routes, Counts counts) {
   check_routes(routes);
+  if (routes.every_slot) return std::vector<uint32_t>(size_t(routes.slots), uint32_t(routes.rows));
   std::vector<uint32_t> out(size_t(routes.slots), 0);
   for (size_t at = 0; at < routes.index.size(); ++at)
     if (routes.index[at] < uint32_t(routes.slots) && counts(at)) ++out[routes.index[at]];

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "core/analysis/grid_pool.h"
 #include "core/error.h"
@@ -53,24 +54,27 @@ std::string reduction_name(const SlotGrid& grid, const GridRequest& request, int
 }
 
 std::string missing_quantity(const HeadRoutes& routes, const GridRequest& request) {
-  const bool gates = routes.has_decay(), strengths = gates || routes.has_strength();
+  const bool gates = routes.has_decay(), strengths = (gates && !routes.every_slot) || routes.has_strength();
+  const std::string no_decay = "log decay was not captured: run again with log_decay";
   switch (request.quantity) {
     case Quantity::route_weight:
       return "";
     case Quantity::write_strength:
-      return strengths ? "" : "write strength was not captured";
+      if (!routes.no_strength.empty()) return routes.no_strength;
+      return strengths ? "" : "write strength was not captured: run again with write_strength";
     case Quantity::log_gate:
     case Quantity::survival_at:
-      return gates ? "" : "log decay was not captured";
     case Quantity::survival_of:
-      if (!gates) return "log decay was not captured";
-      return row_of(routes, request.reference) >= 0
-                 ? ""
-                 : "token " + std::to_string(request.reference) + " was not captured";
+      if (!routes.no_survival.empty()) return routes.no_survival;
+      if (!gates) return no_decay;
+      if (request.quantity != Quantity::survival_of || row_of(routes, request.reference) >= 0) return "";
+      return "token " + std::to_string(request.reference) + " was not captured";
     case Quantity::read_weight:
-      return "read weight is drawn from captured reads";
+      return routes.no_reads.empty() ? "read weight is drawn from captured reads" : routes.no_reads;
     case Quantity::read_attribution:
-      if (!gates) return "log decay was not captured";
+      if (!request.attribution.empty()) return "";
+      if (!routes.no_reads.empty()) return "no query was captured at this token";
+      if (!gates) return routes.no_survival.empty() ? no_decay : routes.no_survival;
       return request.read_weight.size() == size_t(routes.slots) ? "" : "no reads were captured at this token";
   }
   return "";
@@ -102,6 +106,13 @@ class Row {
     return grid_.first + ((token - grid_.first) / width + 1) * width;
   }
   void unknown() { ++grid_.unknown_cells; }
+  // What was added so far, taken out; and the same added once more for each of `copies` slots that are written alike.
+  std::vector<CellPool> take() { return std::exchange(pools_, std::vector<CellPool>(pools_.size())); }
+  void add_copies(const std::vector<CellPool>& one, int64_t copies) {
+    if (copies == 0) return;
+    pools_ = one;
+    for (CellPool& pool : pools_) pool.sum *= double(copies), pool.count *= copies;
+  }
   void finish(int row) {
     for (int64_t c = 0; c < grid_.columns; ++c) {
       totals_.add(pools_[size_t(c)]);
@@ -135,27 +146,30 @@ class SlotReader {
       : w_(writes), request_(request), grid_(grid), known_(writes.captured_from(request.reference)) {
     if (request.quantity != Quantity::survival_of) return;
     const int64_t row = row_of(routes, request.reference);
-    for (int k = 0; row >= 0 && k < routes.top_k; ++k) {
-      const size_t at = size_t(row * routes.top_k + k);
-      if (routes.index[at] < uint32_t(routes.slots) && routes.weight[at] != 0)
-        written_.push_back(int(routes.index[at]));
-    }
+    written_.resize(size_t(writes.slots));
+    for (int k = 0; row >= 0 && k < routes.top_k; ++k)
+      if (routes.slot_at(row, k) < uint32_t(routes.slots) && routes.weight_at(row, k) != 0)
+        written_[routes.slot_at(row, k)] = true;
   }
 
   void read(int slot, Row& row) const {
     switch (request_.quantity) {
       case Quantity::write_strength:
-        return copy(slot, w_.strength, row);
+        return copy(slot, row, [&](int64_t e) { return w_.strength[size_t(e)]; });
       case Quantity::route_weight:
-        return copy(slot, w_.weight, row);
+        return copy(slot, row, [&](int64_t e) { return w_.weight_at(e); });
       case Quantity::log_gate:
-        return copy(slot, w_.log_gate, row);
+        return copy(slot, row, [&](int64_t e) { return w_.log_gate[size_t(e)]; });
       case Quantity::survival_at:
         if (w_.decaying && w_.captured.size() == 1 && request_.pooling == Pooling::maximum &&
             grid_.tokens_per_column > 1)
           return left_at_reference_by_column(slot, row);
+        if (w_.has_common()) return left_with_common(slot, row);
         return left_at_reference(slot, row, [](int64_t) { return 1.0; });
-      case Quantity::read_attribution:
+      case Quantity::read_attribution:  // common gates are in the read weights
+        if (!request_.attribution.empty())
+          return copy(slot, row, [&](int64_t e) { return request_.attribution[size_t(w_.token_at(e))]; },
+                      int64_t(request_.attribution.size()) - 1);
         return left_at_reference(slot, row, [&](int64_t e) {
           return request_.read_weight[size_t(slot)] * w_.strength[size_t(e)];
         });
@@ -167,10 +181,25 @@ class SlotReader {
   }
 
  private:
-  void copy(int slot, const std::vector<double>& values, Row& row) const {
-    const int64_t end = w_.entries_until(slot, grid_.last - 1);
+  template <class Value>
+  void copy(int slot, Row& row, Value value, int64_t last = std::numeric_limits<int64_t>::max()) const {
+    const int64_t end = w_.entries_until(slot, std::min(last, grid_.last - 1));
+    for (int64_t e = w_.entries_until(slot, grid_.first - 1); e < end; ++e) row.add(w_.token_at(e), value(e));
+  }
+
+  // Survival where gates act at every token: no running sum of the slot's own writes tells it.
+  void left_with_common(int slot, Row& row) const {
+    const int64_t reference = std::min(request_.reference, w_.tokens - 1);
+    const int64_t end = w_.entries_until(slot, std::min(reference, grid_.last - 1));
     for (int64_t e = w_.entries_until(slot, grid_.first - 1); e < end; ++e)
-      row.add(w_.token[size_t(e)], values[size_t(e)]);
+      add_known(row, w_.token_at(e), w_.log_keep_between(slot, w_.token_at(e), reference));
+  }
+
+  void add_known(Row& row, int64_t token, double log_keep) const {
+    if (std::isnan(log_keep))
+      row.unknown();
+    else
+      row.add(token, std::exp(log_keep));
   }
 
   // factor(e) exp(sum of f over (token of e, reference]) for the writes up to the reference.
@@ -179,16 +208,16 @@ class SlotReader {
     const int64_t reference = std::min(request_.reference, w_.tokens - 1);
     const int64_t stop = w_.entries_until(slot, reference);
     const int64_t end = std::min(stop, w_.entries_until(slot, grid_.last - 1));
-    if (stop == w_.begin[size_t(slot)]) return;
+    if (stop == w_.first(slot)) return;
     const double total = w_.log_keep[size_t(stop - 1)];
     for (int64_t e = w_.entries_until(slot, grid_.first - 1); e < end; ++e) {
-      const int64_t token = w_.token[size_t(e)];
+      const int64_t token = w_.token_at(e);
       if (token + 1 < known_)
         row.unknown();
       else if (w_.undefined.empty())
         row.add(token, factor(e) * std::exp(total - w_.log_keep[size_t(e)]));
       else
-        row.add(token, factor(e) * std::exp(w_.log_keep_between(slot, token, reference)));
+        row.add(token, factor(e) * std::exp(w_.log_read_keep_between(slot, token, reference)));
     }
   }
 
@@ -204,25 +233,30 @@ class SlotReader {
     if (e >= end) return;
     const double total = w_.log_keep[size_t(stop - 1)];
     while (e < end) {
-      const int64_t from = e, column_end = row.column_end(w_.token[size_t(e)]);
-      while (e < end && w_.token[size_t(e)] < column_end) ++e;
-      row.add_extremes(w_.token[size_t(from)], std::exp(total - w_.log_keep[size_t(from)]),
+      const int64_t from = e, column_end = row.column_end(w_.token_at(e));
+      while (e < end && w_.token_at(e) < column_end) ++e;
+      row.add_extremes(w_.token_at(from), std::exp(total - w_.log_keep[size_t(from)]),
                        std::exp(total - w_.log_keep[size_t(e - 1)]), e - from);
     }
   }
 
   // exp(sum of f over (reference, t]) at every t of the window from the reference on, in the slots it wrote.
   void left_of_reference(int slot, Row& row) const {
-    if (std::find(written_.begin(), written_.end(), slot) == written_.end()) return;
+    if (!written_[size_t(slot)]) return;
     const int64_t begin = std::max(grid_.first, request_.reference);
     if (begin >= grid_.last) return;
+    if (w_.has_common()) {
+      for (int64_t t = begin; t < grid_.last; ++t)
+        add_known(row, t, w_.log_keep_between(slot, request_.reference, t));
+      return;
+    }
     double sum = w_.log_keep_between(slot, request_.reference, begin), value = std::exp(sum);
     const int64_t known_until = w_.captured_until(request_.reference);
     int64_t e = w_.entries_until(slot, begin);
-    const int64_t stop = w_.begin[size_t(slot) + 1];
+    const int64_t stop = w_.last(slot);
     for (int64_t t = begin; t < grid_.last; ++t) {
       bool changed = false;
-      for (; e < stop && w_.token[size_t(e)] <= t; ++e) {
+      for (; e < stop && w_.token_at(e) <= t; ++e) {
         sum += w_.log_gate[size_t(e)];
         changed = true;
       }
@@ -238,7 +272,7 @@ class SlotReader {
   const GridRequest& request_;
   const SlotGrid& grid_;
   int64_t known_;
-  std::vector<int> written_;
+  std::vector<bool> written_;  // [M] by the reference token
 };
 
 }  // namespace
@@ -256,11 +290,25 @@ SlotGrid reduce(const HeadRoutes& routes, const SlotWrites& writes, const GridRe
   Row row(grid, request, totals);
   const SlotReader reader(routes, writes, request, grid);
   const size_t per_row = size_t(grid.slots_per_row);
+  const auto inside = [&](int slot) { return slot >= 0 && slot < writes.slots; };
+  // Where all slots are written alike one of them is read for all; a read attribution has a weight for each.
+  const bool alike = writes.shared && writes.slots > 0 &&
+                     (request.quantity != Quantity::read_attribution || !request.attribution.empty());
+  std::vector<CellPool> one;
+  if (alike) {
+    reader.read(0, row);
+    one = row.take();
+    const int64_t copies = std::count_if(request.rows.begin(), request.rows.end(), inside);
+    grid.nan_cells *= copies, grid.inf_cells *= copies, grid.unknown_cells *= copies;
+  }
   for (int r = 0; r < grid.rows; ++r) {
     if (progress && progress->cancel_requested()) return {};
     const size_t end = std::min(request.rows.size(), (size_t(r) + 1) * per_row);
-    for (size_t i = size_t(r) * per_row; i < end; ++i)
-      if (const int slot = request.rows[i]; slot >= 0 && slot < writes.slots) reader.read(slot, row);
+    if (alike)
+      row.add_copies(one, std::count_if(request.rows.begin() + int64_t(size_t(r) * per_row),
+                                        request.rows.begin() + int64_t(end), inside));
+    for (size_t i = size_t(r) * per_row; i < end && !alike; ++i)
+      if (inside(request.rows[i])) reader.read(request.rows[i], row);
     row.finish(r);
   }
   totals.store(grid);

@@ -36,6 +36,8 @@ struct GridRequest {
   int max_columns = 2048, max_rows = 2048;
   int64_t reference = 0;            // token for survival_at, survival_of, read_attribution
   std::vector<double> read_weight;  // [M] for read_attribution
+  // [reference + 1] for read_attribution of a matrix state: A[reference, j], the same for every slot that j wrote.
+  std::vector<double> attribution;
   int64_t tokens_per_column = 0;    // 0: the least that keeps within max_columns; else at least this many
 };
 
@@ -56,6 +58,10 @@ struct SlotGrid {
   double min = 0, max = 0;
   std::string reduction;  // "all 520 tokens drawn, no reduction", "max of 113 tokens per column"
 };
+
+// Why a quantity cannot be drawn from these routes, in words for the reader: undefined for the family, not captured, ... ""
+// when it can. read_attribution is asked for with request.read_weight.
+std::string missing_quantity(const HeadRoutes& routes, const GridRequest& request);
 
 // Returns an empty grid (rows = 0) when progress asks to stop or the window holds no token. Touches only the
 // window's writes of the given rows: linear in them. Quantities that were not captured give a grid with

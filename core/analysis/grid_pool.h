@@ -72,7 +72,5 @@ struct Totals {
 };
 // "all 520 tokens drawn, no reduction", "max of 113 tokens per column"; `tokens`: T of the run.
 std::string reduction_name(const SlotGrid& grid, const GridRequest& request, int64_t tokens);
-// Why a quantity cannot be drawn from these routes, or "".
-std::string missing_quantity(const HeadRoutes& routes, const GridRequest& request);
 
 }  // namespace slotscope::analysis

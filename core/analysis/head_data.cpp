@@ -32,6 +32,16 @@ std::vector<double> HeadData::mean_reads_at(int64_t token) const {
   return mean;
 }
 
+Attribution HeadData::attribution(int64_t t, int h, int channel) const {
+  if (matrix) {
+    const bool known = std::find(matrix->heads.begin(), matrix->heads.end(), h) != matrix->heads.end() &&
+                       (matrix->token.empty() || std::binary_search(matrix->token.begin(), matrix->token.end(), t));
+    return known ? read_attribution(*matrix, h, t, channel) : Attribution{};
+  }
+  const std::vector<double> p = reads_at(t, h);
+  return p.empty() || !writes.has_gates ? Attribution{} : read_attribution(writes, p, t);
+}
+
 SlotGrid HeadData::grid(const GridRequest& request, Progress* progress) const {
   if (request.quantity == Quantity::read_weight && !read_heads.empty())
     return reduce_reads(*this, read_heads.front(), align(request, routes.tokens), progress);
@@ -81,6 +91,20 @@ SlotGrid reduce_reads(const HeadData& data, int h, const GridRequest& asked, Pro
   return grid;
 }
 
+namespace {
+
+void add_matrix_reads(const trace::Trace& trace, int run, const trace::LayerSpec& spec, HeadData& data) {
+  data.matrix = load_matrix_reads(trace, run, spec, data.head, data.no_attribution);
+  if (!data.matrix) return;
+  data.read_heads = data.matrix->heads;
+  for (int64_t t = std::max<int64_t>(query_token(trace.run(run)), 0);
+       t < data.matrix->tokens && int(data.read_token.size()) < kMostMatrixReads; ++t)
+    if (data.matrix->token.empty() || std::binary_search(data.matrix->token.begin(), data.matrix->token.end(), t))
+      data.read_token.push_back(t);
+}
+
+}  // namespace
+
 std::shared_ptr<const HeadData> load_head(const trace::Trace& trace, int run, int layer, int head,
                                           const AllocationOptions& allocation, const EslOptions& esl,
                                           Progress* progress, const std::vector<uint8_t>* roles) {
@@ -115,9 +139,16 @@ std::shared_ptr<const HeadData> load_head(const trace::Trace& trace, int run, in
                                         head_ties(trace, run, spec, head), writes);
   if (stopped()) return nullptr;
   HeadReads reads = head_reads(trace, run, spec, head);
+  if (reads.weight.size() != reads.token.size() * reads.heads.size() * size_t(data->routes.slots)) reads = {};
   data->read_token = std::move(reads.token);
   data->read_heads = std::move(reads.heads);
   data->read_weight = std::move(reads.weight);
+  if (!data->routes.no_reads.empty())
+    add_matrix_reads(trace, run, spec, *data);
+  else if (data->read_token.empty())
+    data->no_attribution = "read weights were not captured: run again with read_weight";
+  else if (!data->writes.has_gates && data->routes.no_survival.empty())
+    data->no_attribution = "log decay was not captured: run again with log_decay";
   if (progress) progress->set(3);
   return data;
 }
@@ -166,15 +197,18 @@ std::vector<KeyWrite> key_writes(const HeadRoutes& routes, std::span<const int64
     while (next > 0 && tokens[next - 1] > token) --next;
     const bool wanted = next > 0 && tokens[next - 1] == token;
     for (int k = routes.top_k - 1; k >= 0; --k) {
-      const size_t e = size_t(row * routes.top_k + k), slot = routes.index[e];
-      if (slot >= size_t(routes.slots) || routes.weight[e] == 0) continue;
-      if (wanted)
-        out.push_back(
-            {token, int(slot), strength_of(routes, row, k), known ? std::exp(later[slot]) : unknown});
-      if (routes.has_decay()) later[slot] += routes.decay(row, k) * routes.weight[e];
+      const size_t slot = routes.slot_at(row, k);
+      if (slot >= size_t(routes.slots) || routes.weight_at(row, k) == 0) continue;
+      if (wanted) {
+        const double left = known ? std::exp(later[slot]) : unknown;
+        out.push_back({token, int(slot), strength_of(routes, row, k), left, left});
+      }
+      if (routes.has_decay()) later[slot] += routes.decay(row, k) * routes.weight_at(row, k);
     }
   }
   std::reverse(out.begin(), out.end());
+  if (routes.common_decay.empty()) return out;
+  for (KeyWrite& w : out) w.left *= std::exp(common_log_keep(routes, w.token, at));
   return out;
 }
 

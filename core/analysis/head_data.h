@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/analysis/allocation.h"
+#include "core/analysis/attribution.h"
 #include "core/analysis/esl.h"
 #include "core/analysis/grid.h"
 #include "core/analysis/memory.h"
@@ -15,6 +16,8 @@
 #include "core/trace/trace.h"
 
 namespace slotscope::analysis {
+
+inline constexpr int kMostMatrixReads = 64;
 
 struct HeadData {
   int run = 0, layer = 0, head = 0;  // head that owns slots
@@ -28,6 +31,14 @@ struct HeadData {
   std::vector<int64_t> read_token;
   std::vector<int> read_heads;      // query heads of this group
   std::vector<double> read_weight;  // [read_token, read_heads, M]
+  // Of a matrix state, which has no read softmax: read_token are then the captured tokens from the query on (at most
+  // kMostMatrixReads), read_heads its query heads, and read_weight is empty.
+  std::shared_ptr<const MatrixReads> matrix;
+  std::string no_attribution;  // why there is no read attribution; "" where there is
+
+  // A[t, j], j = 0..t, of query head `h` in any family; `channel`: the slot where rows differ between channels (Mamba).
+  // weight is empty where nothing was captured at `t`.
+  Attribution attribution(int64_t t, int h, int channel = 0) const;
   // p over slots at `token` for query head `h` (one of read_heads); empty when not captured there.
   std::vector<double> reads_at(int64_t token, int h) const;
   // The mean of reads_at over read_heads; empty when not captured there.
@@ -102,6 +113,7 @@ struct KeyWrite {
   int slot = 0;
   double strength = 0;  // s
   double left = 0;      // exp(sum_{token<l<=at} f_l[slot]); NaN when unknown
+  double read_left = 0;  // the same without gates common to all slots, which a read softmax has in itself
 };
 // Writes (r != 0) of `tokens` (increasing, <= at), in token and then rank order. One pass over the rows up to
 // `at`.

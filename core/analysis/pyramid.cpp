@@ -25,14 +25,12 @@ std::shared_ptr<const Pyramid> Pyramid::build(const HeadRoutes& routes, const Sl
   p->missing_ = missing_quantity(routes, request);
   if (!supports(quantity)) p->missing_ = "this quantity has no pyramid";
   if (!p->missing_.empty()) return p;
-  p->fill(writes, quantity == Quantity::write_strength ? writes.strength
-                  : quantity == Quantity::route_weight ? writes.weight
-                                                       : writes.log_gate);
+  p->fill(writes);
   if (!p->add_levels(progress)) return nullptr;
   return p;
 }
 
-void Pyramid::fill(const SlotWrites& writes, const std::vector<double>& values) {
+void Pyramid::fill(const SlotWrites& writes) {
   Level base;
   base.blocks = std::max<int64_t>(blocks_of(tokens_, int64_t(1) << kBaseLog2), 1);
   const size_t size = size_t(slots_) * size_t(base.blocks);
@@ -42,9 +40,11 @@ void Pyramid::fill(const SlotWrites& writes, const std::vector<double>& values) 
   base.count.assign(size, 0);
   specials_.resize(size_t(slots_));
   for (int slot = 0; slot < slots_; ++slot) {
-    for (int64_t e = writes.begin[size_t(slot)]; e < writes.begin[size_t(slot) + 1]; ++e) {
-      const double v = values[size_t(e)];
-      const int64_t token = writes.token[size_t(e)];
+    for (int64_t e = writes.first(slot); e < writes.last(slot); ++e) {
+      const double v = quantity_ == Quantity::write_strength ? writes.strength[size_t(e)]
+                       : quantity_ == Quantity::route_weight ? writes.weight_at(e)
+                                                             : writes.log_gate[size_t(e)];
+      const int64_t token = writes.token_at(e);
       if (!std::isfinite(v)) {
         specials_[size_t(slot)].push_back({token, std::isnan(v) ? Cell::nan
                                                   : v > 0       ? Cell::pos_inf
@@ -163,8 +163,12 @@ SlotGrid GridCache::reduce(const HeadRoutes& routes, const SlotWrites& writes, c
   // Below this many entries the writes themselves are read in about a millisecond, and a pyramid would only
   // take memory.
   constexpr int64_t few_entries = 1 << 18;
+  // One slot is read for all where they are written alike. A pyramid has M x T / 16 blocks: where slots are written once
+  // (append) that is far more than there are writes.
+  constexpr int64_t most_blocks_per_write = 16;
+  const int64_t blocks = writes.slots * (writes.tokens >> Pyramid::kBaseLog2);
   if (!Pyramid::supports(request.quantity) || aligned.tokens_per_column < int64_t(1) << Pyramid::kBaseLog2 ||
-      int64_t(writes.token.size()) < few_entries)
+      writes.count() < few_entries || writes.shared || blocks > most_blocks_per_write * writes.count())
     return analysis::reduce(routes, writes, aligned, progress);
   std::shared_ptr<const Pyramid> pyramid;
   {

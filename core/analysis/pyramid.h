@@ -44,7 +44,7 @@ class Pyramid {
     int64_t token;
     Cell cell;
   };
-  void fill(const SlotWrites&, const std::vector<double>& values);
+  void fill(const SlotWrites&);
   bool add_levels(Progress* progress);
 
   Quantity quantity_ = Quantity::write_strength;

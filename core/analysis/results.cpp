@@ -27,13 +27,20 @@ std::vector<SlotReport> report_slots(const HeadData& data, int64_t query, bool q
     s.written = data.allocation.written[at];
     s.retrieval = data.allocation.retrieval[at];
     s.specialisation = data.allocation.specialisation[at];
+    const int64_t first = data.writes.first(i), last = data.writes.last(i);
+    if (first != last) {
+      s.first_write = data.writes.token_at(first);
+      s.last_write = data.writes.token_at(last - 1);
+    }
+    if (data.writes.shared && i > 0) {  // all slots are written alike, and so they hold the same
+      s.tokens_held = out[0].tokens_held;
+      s.tokens_held_at_query = out[0].tokens_held_at_query;
+      s.retained = out[0].retained;
+      continue;
+    }
     s.tokens_held = tokens_held(data.writes, i, end);
     s.tokens_held_at_query = query_reached ? tokens_held(data.writes, i, query) : kNaN;
     for (const double share : retained(data.writes, i, end)) s.retained += share;
-    const int64_t first = data.writes.begin[at], last = data.writes.begin[at + 1];
-    if (first == last) continue;
-    s.first_write = data.writes.token[size_t(first)];
-    s.last_write = data.writes.token[size_t(last - 1)];
   }
   return out;
 }
@@ -61,18 +68,23 @@ std::vector<KeyTokenReport> report_key(const HeadData& data, const std::vector<i
 ReadReport report_read(const HeadData& data, int64_t token, int head, const std::vector<int64_t>& key,
                        const std::vector<uint8_t>& roles, int top_tokens) {
   ReadReport r{.token = token, .head = head};
-  const Attribution a = read_attribution(data.writes, data.reads_at(token, head), token);
+  const Attribution a = data.attribution(token, head);
+  if (a.weight.empty()) {
+    r.on_key = r.on_retrieval = r.read_of_nothing = kNaN;
+    return r;
+  }
   r.read_of_nothing = a.read_of_nothing;
   for (const int64_t t : key)
     if (t <= token) r.on_key += a.weight[size_t(t)];
   std::vector<ReadTokenWeight> all;
   for (size_t t = 0; t < a.weight.size(); ++t) {
     if (t < roles.size() && roles[t] == 1) r.on_retrieval += a.weight[t];
-    if (a.weight[t] > 0) all.push_back({int64_t(t), a.weight[t]});
+    if (a.weight[t] > 0 || a.weight[t] < 0) all.push_back({int64_t(t), a.weight[t]});
   }
   const size_t keep = std::min(all.size(), size_t(std::max(top_tokens, 0)));
   std::partial_sort(all.begin(), all.begin() + int64_t(keep), all.end(), [](const auto& x, const auto& y) {
-    return x.weight != y.weight ? x.weight > y.weight : x.token < y.token;
+    const double p = std::abs(x.weight), q = std::abs(y.weight);  // rows of matrix states are signed
+    return p != q ? p > q : x.token < y.token;
   });
   all.resize(keep);
   r.top = std::move(all);

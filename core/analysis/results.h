@@ -54,7 +54,7 @@ struct ReadReport {
   double on_key = 0;                 // sum of A over the key's tokens
   double on_retrieval = 0;           // sum of A over tokens with role 1
   double read_of_nothing = 0;        // 1 - sum_j A
-  std::vector<ReadTokenWeight> top;  // largest first
+  std::vector<ReadTokenWeight> top;  // largest magnitude first
 };
 
 struct HeadReport {

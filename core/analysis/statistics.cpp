@@ -13,6 +13,8 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 // Entropy in nats of the mean route, normalised to sum one.
 double route_entropy(const HeadRoutes& routes) {
+  // Every slot takes the same share.
+  if (routes.every_slot) return routes.rows > 0 && routes.slots > 0 ? std::log(double(routes.slots)) : kNaN;
   std::vector<double> mass(size_t(routes.slots), 0);
   for (size_t at = 0; at < routes.index.size(); ++at)
     if (routes.index[at] < uint32_t(routes.slots)) mass[routes.index[at]] += routes.weight[at];

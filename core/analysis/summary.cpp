@@ -16,10 +16,10 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 double mean_strength(const HeadRoutes& routes) {
   double sum = 0;
   int64_t writes = 0;
+  const int ranks = routes.alike() ? std::min(routes.top_k, 1) : routes.top_k;
   for (int64_t row = 0; row < routes.rows; ++row)
-    for (int k = 0; k < routes.top_k; ++k) {
-      const size_t at = size_t(row * routes.top_k + k);
-      if (routes.index[at] >= uint32_t(routes.slots) || routes.weight[at] == 0) continue;
+    for (int k = 0; k < ranks; ++k) {
+      if (routes.slot_at(row, k) >= uint32_t(routes.slots) || routes.weight_at(row, k) == 0) continue;
       sum += strength_of(routes, row, k);
       ++writes;
     }
@@ -54,7 +54,7 @@ std::vector<double> mean_reads(const HeadReads& reads, size_t row, size_t slots)
 
 double read_mass(const std::vector<KeyWrite>& writes, const std::vector<double>& reads) {
   double mass = 0;
-  for (const KeyWrite& w : writes) mass += reads[size_t(w.slot)] * w.strength * w.left;
+  for (const KeyWrite& w : writes) mass += reads[size_t(w.slot)] * w.strength * w.read_left;
   return mass;
 }
 
@@ -78,6 +78,7 @@ struct Candidate {
 // At most this many reads from the query on are looked at for the first selection: the answer, not a long
 // continuation.
 constexpr size_t kMostReads = 64;
+constexpr int64_t kMostAppendSlots = int64_t(1) << 24;
 
 class Summariser {
  public:
@@ -132,7 +133,11 @@ class Summariser {
         s.statistics.gini = kNaN;
     if (s.why.empty() && head_place(spec, "captured_route_heads", head) < 0)
       s.why = "not captured: run again with head " + std::to_string(head);
+    // A slot per token in every head of a large model: what is kept of each slot (about 40 bytes) would not fit.
+    if (s.why.empty() && spec.route_kind == "append" && kept_slots_ + spec.slots > kMostAppendSlots)
+      s.why = "more than " + std::to_string(kMostAppendSlots) + " slots of attention in one overview: open the head itself";
     if (!s.why.empty()) return s;
+    if (spec.route_kind == "append") kept_slots_ += spec.slots;
     s.has_routes = true;
     const HeadRoutes routes = trace_.routes(run_, spec.index, head);
     std::vector<uint32_t> writes = head_counters(trace_, run_, spec, "esl", head);
@@ -182,11 +187,9 @@ class Summariser {
     const int64_t row = row_of(routes, token);
     if (row < 0 || !routes.has_decay())
       return;  // not captured: taken as unchanged, it only steers what is shown first
-    for (int k = 0; k < routes.top_k; ++k) {
-      const size_t e = size_t(row * routes.top_k + k), slot = routes.index[e];
-      if (slot < later.size() && routes.weight[e] != 0)
-        later[slot] += routes.decay(row, k) * routes.weight[e];
-    }
+    for (int k = 0; k < routes.top_k; ++k)
+      if (const size_t slot = routes.slot_at(row, k); slot < later.size() && routes.weight_at(row, k) != 0)
+        later[slot] += routes.decay(row, k) * routes.weight_at(row, k);
   }
 
   void offer_all(const std::vector<KeyWrite>& writes, const std::vector<double>& p,
@@ -194,7 +197,7 @@ class Summariser {
     Candidate& c = candidates_.back();
     for (const KeyWrite& w : writes) {
       const size_t slot = size_t(w.slot);
-      const double read = w.strength * (std::isnan(w.left) ? 1 : w.left) * std::exp(later[slot]) * p[slot];
+      const double read = w.strength * (std::isnan(w.read_left) ? 1 : w.read_left) * std::exp(later[slot]) * p[slot];
       c.anywhere.offer(w, read);
       if (s.allocation.slot_class[slot] == SlotClass::retrieval) c.in_retrieval_only.offer(w, read);
     }
@@ -251,6 +254,7 @@ class Summariser {
   int64_t query_;
   std::vector<int64_t> key_;
   bool query_reached_ = false;
+  int64_t kept_slots_ = 0;  // of append layers
   std::vector<Candidate> candidates_;  // beside head_list
 };
 

@@ -18,11 +18,9 @@ std::vector<std::pair<int, double>> written_slots(const HeadRoutes& routes, int6
   std::vector<std::pair<int, double>> out;
   const int64_t row = row_of(routes, token);
   if (row < 0) return out;
-  for (int k = 0; k < routes.top_k; ++k) {
-    const size_t at = size_t(row * routes.top_k + k);
-    if (routes.index[at] < uint32_t(routes.slots) && routes.weight[at] != 0)
-      out.emplace_back(int(routes.index[at]), strength_of(routes, row, k));
-  }
+  for (int k = 0; k < routes.top_k; ++k)
+    if (routes.slot_at(row, k) < uint32_t(routes.slots) && routes.weight_at(row, k) != 0)
+      out.emplace_back(int(routes.slot_at(row, k)), strength_of(routes, row, k));
   return out;
 }
 
@@ -34,15 +32,18 @@ std::vector<double> left_over_time(const SlotWrites& w, int slot, int64_t token,
   if (!w.has_gates) return left;
   const int64_t end = std::min(w.captured_until(token), last);
   int64_t e = w.entries_until(slot, token);
-  const int64_t stop = w.begin[size_t(slot) + 1];
+  const int64_t stop = w.last(slot);
   double sum = 0, value = 1;
   for (int64_t t = std::max(token, first); t <= end; ++t) {
     bool changed = false;
-    for (; e < stop && w.token[size_t(e)] <= t; ++e) {
+    for (; e < stop && w.token_at(e) <= t; ++e) {
       sum += w.log_gate[size_t(e)];
       changed = true;
     }
-    if (changed) value = std::exp(sum);
+    if (w.has_common())
+      value = std::exp(w.log_keep_between(slot, token, t));
+    else if (changed)
+      value = std::exp(sum);
     left[size_t(t - first)] = value;
   }
   return left;
@@ -99,8 +100,8 @@ Attribution read_attribution(const SlotWrites& w, std::span<const double> read_w
   for (int slot = 0; slot < w.slots; ++slot) {
     const double p = read_weight[size_t(slot)];
     double later = 0;
-    for (int64_t e = w.entries_until(slot, t) - 1; e >= w.begin[size_t(slot)]; --e) {
-      out.weight[size_t(w.token[size_t(e)])] += p * w.strength[size_t(e)] * std::exp(later);
+    for (int64_t e = w.entries_until(slot, t) - 1; e >= w.first(slot); --e) {
+      out.weight[size_t(w.token_at(e))] += p * w.strength[size_t(e)] * std::exp(later);
       later += w.log_gate[size_t(e)];
     }
   }
@@ -118,7 +119,7 @@ double overlap(const HeadRoutes& routes, int64_t a, int64_t b, Value value, Comb
   const auto row = [&](int64_t r) {
     std::vector<std::pair<uint32_t, double>> out;
     for (int k = 0; k < routes.top_k; ++k)
-      if (const uint32_t slot = routes.index[size_t(r * routes.top_k + k)]; slot < uint32_t(routes.slots))
+      if (const uint32_t slot = routes.slot_at(r, k); slot < uint32_t(routes.slots))
         out.emplace_back(slot, value(r, k));
     std::sort(out.begin(), out.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
     return out;
@@ -140,13 +141,19 @@ double smaller(double a, double b) { return std::isnan(a) || std::isnan(b) ? kNa
 
 }  // namespace
 
+std::string overlap_constant(const HeadRoutes& routes) {
+  if (!routes.every_slot) return "";
+  return "every token's route is 1 in all " + std::to_string(routes.slots) +
+         " slots, so route overlap is the same for every pair: write overlap compares the strengths";
+}
+
 double overlap_min(const HeadRoutes& routes, int64_t a, int64_t b) {
-  const auto r = [&](int64_t row, int k) { return routes.weight[size_t(row * routes.top_k + k)]; };
+  const auto r = [&](int64_t row, int k) { return routes.weight_at(row, k); };
   return overlap(routes, a, b, r, smaller);
 }
 
 double overlap_dot(const HeadRoutes& routes, int64_t a, int64_t b) {
-  const auto r = [&](int64_t row, int k) { return routes.weight[size_t(row * routes.top_k + k)]; };
+  const auto r = [&](int64_t row, int k) { return routes.weight_at(row, k); };
   return overlap(routes, a, b, r, [](double x, double y) { return x * y; });
 }
 

@@ -51,9 +51,7 @@ std::string why_no_routes(const trace::Trace& trace, int run, const trace::Layer
   if (trace.has_routes(run, layer.index)) return "";
   if (layer.route_kind == "sparse")
     return "not captured: run again with layer " + std::to_string(layer.index);
-  if (layer.family == "attention" || layer.route_kind.empty() || layer.route_kind == "none")
-    return layer.family.empty() ? "no routes" : layer.family;
-  return layer.family + ": " + layer.route_kind + " routes";
+  return layer.family.empty() ? "no routes" : layer.family + ": no routes";
 }
 
 int64_t head_place(const trace::LayerSpec& layer, std::string_view attribute, int head) {

@@ -162,7 +162,7 @@ class PromptRun {
       recorder_.states(fed_ - 1, states_, mixers_);
       recorder_.end_segment();
     }
-    recorder_.write_counters();
+    recorder_.write_counters(mixers_);
     if (limit_ > 0) {
       std::vector<Span> spans = capture_.spec.spans;
       for (Span& span : spans)
@@ -230,7 +230,7 @@ class PromptRun {
     sink_.tokens_done(run_, fed_);
     // Counters are rewritten now and then, so that a run that dies leaves some; the final ones are written by
     // close().
-    if (!answer && ++segments_ % 16 == 0) recorder_.write_counters();
+    if (!answer && ++segments_ % 16 == 0) recorder_.write_counters(mixers_);
     if (!answer) progress_.add(count);
     return last;
   }

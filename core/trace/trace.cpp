@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/trace/layer_rule.h"
 #include "core/trace/trace_source.h"
 
 namespace slotscope::trace {
@@ -16,27 +17,6 @@ const std::vector<int64_t>* captured_heads(const LayerSpec& layer) {
   for (const auto& [name, value] : layer.attributes)
     if (name == "captured_route_heads") return std::get_if<std::vector<int64_t>>(&value);
   return nullptr;
-}
-
-// Where a head lies on the second axis. Throws Error for a head that the layer does not have or that was not
-// captured.
-int64_t head_place(const LayerSpec& layer, int head, const std::string& file) {
-  const std::string item = "layer " + std::to_string(layer.index);
-  const int64_t heads = layer.route_heads;
-  if (head < 0 || head >= heads)
-    throw Error({.file = file,
-                 .item = item,
-                 .found = "head " + std::to_string(head) + " asked for",
-                 .expected = "heads 0 to " + std::to_string(heads - 1)});
-  const auto* captured = captured_heads(layer);
-  if (!captured) return head;
-  const auto at = std::find(captured->begin(), captured->end(), int64_t(head));
-  if (at == captured->end())
-    throw Error({.file = file,
-                 .item = item,
-                 .found = "head " + std::to_string(head) + " was not captured",
-                 .advice = "Include it in --heads"});
-  return at - captured->begin();
 }
 
 }  // namespace
@@ -210,9 +190,13 @@ std::vector<int64_t> Trace::read_int(int run, std::string_view path, int64_t fir
 }
 
 bool Trace::has_routes(int run, int layer) const {
+  if (run < 0 || run >= run_count()) return false;
+  const RunInfo& info = impl_->runs[size_t(run)];
   const std::string at = "layers/" + std::to_string(layer) + "/";
-  return run >= 0 && run < run_count() && impl_->runs[size_t(run)].find(at + "route_index") &&
-         impl_->runs[size_t(run)].find(at + "route_weight");
+  if (info.find(at + "route_index") && info.find(at + "route_weight")) return true;
+  return std::any_of(info.layers.begin(), info.layers.end(), [&](const LayerSpec& l) {
+    return l.index == layer && (l.route_kind == "dense" || l.route_kind == "ring" || l.route_kind == "append");
+  });
 }
 
 HeadRoutes Trace::routes(int run_index, int layer, int head, Progress* progress) const {
@@ -228,12 +212,12 @@ HeadRoutes Trace::routes(int run_index, int layer, int head, Progress* progress)
   if (spec == run.layers.end())
     throw Error(
         {.file = m.source.name, .item = "layer " + std::to_string(layer), .found = "not in this trace"});
-  if (!has_routes(run_index, layer)) {
-    if (!spec->route_kind.empty() && spec->route_kind != "sparse")
+  if (!run.find(at + "route_index") || !run.find(at + "route_weight")) {
+    if (has_routes(run_index, layer)) return routes_by_rule(*this, run_index, *spec, head, progress);
+    if (spec->route_kind == "none")
       throw Error({.file = m.source.name,
                    .item = "layer " + std::to_string(layer),
-                   .found = spec->family + " has no stored routes (route_kind " + spec->route_kind +
-                            "): its rule is r = 1 by position or for every slot"});
+                   .found = spec->family + " has no memory of slots"});
     throw Error({.file = m.source.name,
                  .item = "layer " + std::to_string(layer),
                  .found = "its routes were not captured",
@@ -264,7 +248,7 @@ HeadRoutes Trace::routes(int run_index, int layer, int head, Progress* progress)
     damaged(m.source.name, at + "route_index", std::to_string(routes.rows) + " rows",
             std::to_string(run.tokens) + " tokens");
   }
-  const int64_t place = head_place(*spec, head, m.source.name);
+  const int64_t place = route_head_place(*spec, head, m.source.name);
   const auto raw = m.read<int64_t>(run_index, at + "route_index", place, 0, -1, progress);
   routes.index.reserve(raw.size());
   for (int64_t i : raw) {

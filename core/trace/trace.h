@@ -85,8 +85,9 @@ class Trace {
   std::vector<int64_t> read_int(int run, std::string_view path, int64_t first = 0, int64_t count = -1,
                                 Progress* progress = nullptr) const;
 
+  // Stored routes (sparse), or a rule that they follow from (dense, ring, append).
   bool has_routes(int run, int layer) const;
-  // Sparse routes of one head (0..H_r-1, its own index even when --heads captured fewer) with decay and
+  // Routes of one head (0..H_r-1, its own index even when --heads captured fewer) with decay and
   // strength when captured. Throws Error when the layer has none (says why).
   HeadRoutes routes(int run, int layer, int head, Progress* progress = nullptr) const;
   // Counters over all tokens: [H_r][M], empty rows for heads that --heads left out (ties: [1][captured

@@ -74,6 +74,26 @@ const char* column_axes(Columns kind) {
   return "";
 }
 
+// Whose decay it is: one per head, slot, ... (attribute `decay`).
+const char* decay_name(Columns kind) {
+  switch (kind) {
+    case Columns::head:
+      return "head";
+    case Columns::selected:
+    case Columns::slot:
+      return "slot";
+    case Columns::key:
+      return "key channel";
+    case Columns::query_head:
+      return "query head";
+  }
+  return "";
+}
+
+bool tells(const LayerShape& shape, Field field) {
+  return std::find(shape.fields.begin(), shape.fields.end(), field) != shape.fields.end();
+}
+
 class Planner {
  public:
   Planner(const ModelShape& model, const formats::Prompt& prompt, const RunOptions& options, int64_t generate,
@@ -190,6 +210,7 @@ class Planner {
         shape.heads, shape.route_heads, shape.route_kind == "append" ? run_.planned : shape.slots,
         shape.top_k, shape.attributes};
     layer.attributes.insert(layer.attributes.begin(), {{"d_k", shape.d_k}, {"d_v", shape.d_v}});
+    if (tells(shape, Field::log_decay)) layer.attributes.emplace_back("decay", std::string(decay_name(shape.decay)));
     if (!shape.note.empty()) layer.attributes.emplace_back("note", shape.note);
     if (!options_.plan.heads.empty()) {
       capture.all_heads = false;
@@ -233,7 +254,10 @@ class Planner {
       return;
     const LayerShape& shape = model_.layers[size_t(i)];
     const bool stream = field == Field::hidden || field == Field::mixer_in || field == Field::mixer_out;
-    if (!stream && std::find(shape.fields.begin(), shape.fields.end(), field) == shape.fields.end()) {
+    if (!stream && !tells(shape, field)) {
+      // Fields of a few families only: nobody misses them elsewhere.
+      if (field == Field::query_rot || field == Field::key_rot || field == Field::skip || field == Field::state_rate)
+        return;
       const bool route = field == Field::route_index || field == Field::route_weight || field == Field::esl ||
                          field == Field::selected;
       const std::string layer = "layer " + std::to_string(i) + " is " + shape.family;
@@ -295,6 +319,17 @@ class Planner {
         break;
       case Field::value:
         row = {route_heads, shape.d_v};
+        break;
+      case Field::read_out:
+        row = {heads, shape.d_v};
+        break;
+      case Field::skip:
+        row = {route_heads, shape.d_v};
+        growing = false;
+        break;
+      case Field::state_rate:
+        row = {route_heads, slots, shape.d_k};
+        growing = false;
         break;
       case Field::esl:
       case Field::selected:

@@ -47,7 +47,7 @@ bool in_ranges(const Ranges& ranges, int64_t at) {
 
 bool on_route_heads(Field field, const LayerShape& shape) {
   if (field == Field::log_decay) return shape.decay != Columns::query_head;
-  return field != Field::read_weight && field != Field::query && field != Field::query_rot;
+  return field != Field::read_weight && field != Field::query && field != Field::query_rot && field != Field::read_out;
 }
 
 }  // namespace
@@ -200,7 +200,7 @@ void Recorder::end_segment() {
   drop_segment();
 }
 
-void Recorder::write_counters() {
+void Recorder::write_counters(const std::vector<const Mixer*>& mixers) {
   for (size_t i = 0; i < counters_.size(); ++i) {
     const auto write = [&](Field field, const at::Tensor& value) {
       const int dataset = capture_.layers[i].of(field);
@@ -209,6 +209,8 @@ void Recorder::write_counters() {
     write(Field::esl, counters_[i].esl);
     write(Field::selected, counters_[i].selected);
     write(Field::ties, counters_[i].ties);
+    for (const Field field : {Field::skip, Field::state_rate})
+      if (capture_.layers[i].of(field) >= 0) write(field, mixers[i]->constant_field(field));
   }
 }
 

@@ -23,7 +23,7 @@ class Recorder final : public Observer {
   // logits [1,T,V] of the segment.
   void logits(const at::Tensor& value);
   bool wants_logits() const { return capture_.logits >= 0; }
-  void write_counters();
+  void write_counters(const std::vector<const Mixer*>& mixers);
   int64_t ties() const;
 
   bool wants(Field field, int layer) const override;

@@ -50,6 +50,7 @@ LayerShape DeltaNetConfig::shape() const {
   LayerShape shape = matrix_shape(sizes);
   shape.fields.push_back(Field::write_strength);
   shape.note += ", delta rule";
+  shape.attributes.emplace_back("delta", int64_t(1));
   shape.attributes.emplace_back("keep", std::string("I - strength k k^T on the key axis"));
   return shape;
 }
@@ -96,6 +97,7 @@ class DeltaNet final : public MatrixMixer {
     in.delta = true;
     in.scale = s.scale;
     const at::Tensor o = scan(in, matrix, observer);
+    tell(observer, Field::read_out, o);
     state = joined({matrix}, tails, state.position + x.size(1));
     return gated_output(x, o, norm_, c_.norm_eps, gate_, out_);
   }

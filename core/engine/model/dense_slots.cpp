@@ -17,7 +17,8 @@ LayerShape dense_slots_shape(const DenseSlots& s) {
   shape.decay = shape.strength = Columns::slot;
   shape.state_elements = s.kv_heads * s.slots * (s.d_k + s.d_v);
   shape.fields = {Field::log_decay, Field::write_strength, Field::read_weight, Field::state_k,
-                  Field::state_v,   Field::query,          Field::key,         Field::value};
+                  Field::state_v,   Field::query,          Field::key,         Field::value,
+                  Field::read_out};
   shape.note = "every token writes every slot";
   shape.attributes = {{"rule", std::string("every slot, weight 1")},
                       {"slot", std::string("row of the key and value memory")},
@@ -63,6 +64,7 @@ at::Tensor DenseSlotMixer::write_and_read(const at::Tensor& query, const at::Ten
   if (observer.wants(Field::read_weight, layer_)) in.read_rows = observer.read_rows();
   const SlotMemoryOutput out = routed_slot_memory(in);
   if (out.read_weight.defined()) observer.tell(Field::read_weight, layer_, out.read_weight);
+  tell(observer, Field::read_out, out.output);
   memory[0] = out.state_k;
   memory[1] = out.state_v;
   return out.output;

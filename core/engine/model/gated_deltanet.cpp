@@ -47,6 +47,7 @@ LayerShape GatedDeltaNetConfig::shape() const {
   LayerShape shape = matrix_shape(sizes);
   shape.fields.insert(shape.fields.end(), {Field::log_decay, Field::write_strength});
   shape.note += ", gated delta rule";
+  shape.attributes.emplace_back("delta", int64_t(1));
   shape.attributes.emplace_back("keep", std::string("exp(log_decay) (I - strength k k^T) on the key axis"));
   return shape;
 }
@@ -92,6 +93,7 @@ class GatedDeltaNet final : public MatrixMixer {
     in.strength = delta_strength(x, beta_, c_.negative, n_.exact);
     in.log_decay = head_log_decay(x, decay_, a_log_, dt_bias_, n_.exact);
     const at::Tensor o = scan(in, matrix, observer);
+    tell(observer, Field::read_out, o);
     state = joined({matrix}, tails, state.position + x.size(1));
     return gated_output(x, o, norm_, c_.norm_eps, gate_, out_);
   }

@@ -107,6 +107,7 @@ class Gla final : public MatrixMixer {
     if (c_.clamp_min) in.log_decay = in.log_decay.clamp_min(*c_.clamp_min);
     in.scale = s.scale;
     const at::Tensor o = scan(in, matrix, observer);
+    tell(observer, Field::read_out, o);
     state = joined({matrix}, tails, state.position + x.size(1));
     return gated_output(x, o, norm_, c_.norm_eps, gate_, out_);
   }

@@ -50,6 +50,7 @@ LayerShape KdaConfig::shape() const {
   shape.decay = Columns::key;
   shape.fields.insert(shape.fields.end(), {Field::log_decay, Field::write_strength});
   shape.note += ", gated delta rule";
+  shape.attributes.emplace_back("delta", int64_t(1));
   shape.attributes.emplace_back("keep", std::string("diag(exp(log_decay)) (I - strength k k^T) on the key axis"));
   return shape;
 }
@@ -104,6 +105,7 @@ class Kda final : public MatrixMixer {
     const at::Tensor a = at::exp(a_log_).unsqueeze(-1);  // [H_v,1]
     in.log_decay = c_.lower_bound ? *c_.lower_bound * at::sigmoid(a * u) : -a * at::softplus(u);
     const at::Tensor o = scan(in, matrix, observer);
+    tell(observer, Field::read_out, o);
     state = joined({matrix}, tails, state.position + x.size(1));
     // The gate is a sigmoid here, not silu.
     const at::Tensor gate = at::sigmoid(linear_map(linear_map(x, gate_in_), gate_out_, gate_bias_));

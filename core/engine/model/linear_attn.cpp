@@ -55,6 +55,8 @@ LayerShape LinearConfig::shape() const {
   shape.note += ", feature map " + map;
   shape.attributes.emplace_back("write_strength", 1.0);
   shape.attributes.emplace_back("keep", 1.0);
+  // Read out as S^T q / (z . q): the weights of a row sum to 1.
+  if (norm_output) shape.attributes.emplace_back("normalised", int64_t(1));
   return shape;
 }
 
@@ -145,6 +147,7 @@ class LinearAttention final : public MatrixMixer {
       sum = z.select(1, x.size(1) - 1).clone();
       o = o / (s.scale * (in.query * repeat_heads(z, s.heads)).sum(-1, true) + 1e-10);
     }
+    tell(observer, Field::read_out, o);
     state = {{matrix, sum}, state.position + x.size(1)};
     return head_output(o, norm_, c_.norm_eps, {}, out_, n_.exact);
   }

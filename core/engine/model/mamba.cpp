@@ -50,8 +50,10 @@ MambaConfig read(const formats::Checkpoint& checkpoint) {
 LayerShape MambaConfig::shape() const {
   LayerShape shape = matrix_shape(sizes);
   shape.strength = Columns::slot;
-  shape.fields.push_back(Field::write_strength);
+  shape.fields.insert(shape.fields.end(), {Field::write_strength, Field::skip, Field::state_rate});
   shape.note += ", state-space model";
+  shape.attributes.emplace_back("skip", int64_t(1));
+  shape.attributes.emplace_back("decay", std::string("channel and state"));
   shape.attributes.emplace_back("keep", std::string("exp(strength A) per channel and state, A = -exp(A_log)"));
   return shape;
 }
@@ -91,6 +93,10 @@ class Mamba final : public MatrixMixer {
         out_(w.get(p + "out_proj.weight")),
         out_bias_(w.if_present(c.bias, p + "out_proj.bias")) {}
 
+  at::Tensor constant_field(Field field) const override {
+    return field == Field::skip ? d_.unsqueeze(0) : field == Field::state_rate ? a_.unsqueeze(0) : at::Tensor();
+  }
+
   MixerState initial_state(int64_t batch) const override {
     return {{empty_matrix(batch), at::zeros({batch, c_.taps - 1, c_.sizes.d_v}, n_.options(n_.compute))}, 0};
   }
@@ -124,7 +130,9 @@ class Mamba final : public MatrixMixer {
       outputs.push_back(out.output.squeeze(-1));
     }
     state = {{in.state.view({x.size(0), 1, inner, states}), tail}, state.position + tokens};
-    const at::Tensor y = (at::cat(outputs, 1) + d_ * u.to(n_.exact)) * at::silu(parts[1]);
+    const at::Tensor read = at::cat(outputs, 1) + d_ * u.to(n_.exact);
+    tell(observer, Field::read_out, read.unsqueeze(2));
+    const at::Tensor y = read * at::silu(parts[1]);
     return linear_map(y.to(n_.compute), out_, out_bias_);
   }
 

@@ -79,8 +79,9 @@ Mamba2Config read(const formats::Checkpoint& checkpoint) {
 
 LayerShape Mamba2Config::shape() const {
   LayerShape shape = matrix_shape(sizes);
-  shape.fields.insert(shape.fields.end(), {Field::log_decay, Field::write_strength});
+  shape.fields.insert(shape.fields.end(), {Field::log_decay, Field::write_strength, Field::skip});
   shape.note += ", state-space model";
+  shape.attributes.emplace_back("skip", int64_t(1));
   return shape;
 }
 
@@ -120,6 +121,10 @@ class Mamba2 final : public MatrixMixer {
     d_ = c.wide_d ? d_.view({c.sizes.heads, c.sizes.d_v}) : d_.unsqueeze(-1);
   }
 
+  at::Tensor constant_field(Field field) const override {
+    return field == Field::skip ? d_.expand({c_.sizes.heads, c_.sizes.d_v}) : at::Tensor();
+  }
+
   MixerState initial_state(int64_t batch) const override {
     return {{empty_matrix(batch), at::zeros({batch, c_.taps - 1, c_.conv_width()}, n_.options(n_.compute))}, 0};
   }
@@ -138,6 +143,7 @@ class Mamba2 final : public MatrixMixer {
     in.strength = at::softplus(parts[2].to(n_.exact) + dt_bias_).clamp(c_.dt_low, c_.dt_high);
     in.log_decay = -at::exp(a_log_) * in.strength;
     at::Tensor y = scan(in, matrix, observer) + d_ * in.value.to(n_.exact);
+    tell(observer, Field::read_out, y);
     state = {{matrix, tail}, state.position + x.size(1)};
     y = gated(y.flatten(2), at::silu(z));
     return linear_map(y.to(n_.compute), out_, out_bias_);

@@ -86,10 +86,11 @@ LayerShape matrix_shape(const MatrixSizes& s) {
   shape.d_v = s.d_v;
   shape.strength = Columns::head;
   shape.state_elements = s.state_heads * s.d_k * s.d_v;
-  shape.fields = {Field::query, Field::key, Field::value, Field::state};
+  shape.fields = {Field::query, Field::key, Field::value, Field::state, Field::read_out};
   shape.note = "every token writes every value channel";
   shape.attributes = {{"rule", std::string("every slot, weight 1")},
                       {"slot", std::string("value channel")},
+                      {"readout", std::string("inner product with the query")},
                       {"scale", s.scale}};
   return shape;
 }

@@ -46,7 +46,8 @@ class MatrixMixer : public LayerMixer {
 
  protected:
   at::Tensor empty_matrix(int64_t batch) const;
-  // Tells query, key, value, log_decay and write_strength as far as they are there, runs the scan, replaces `matrix`.
+  // Tells query, key, value, log_decay and write_strength as far as they are there, runs the scan, replaces `matrix`. The
+  // family tells read_out, which may be more than the scan's output.
   at::Tensor scan(MatrixStateInput in, at::Tensor& matrix, Observer& observer) const;
 
   // W_out concat_h(RMS_eps(o_h; norm) * silu((W_gate x)_h)) of o [B,T,H,d_v]; without a gate where it is undefined

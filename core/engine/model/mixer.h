@@ -45,6 +45,8 @@ class Mixer {
   virtual at::Tensor forward(const at::Tensor& x, MixerState& state, Observer& observer) const = 0;
   // state_k and state_v of a state as [B,H_r,M,d], state as [B,H_r,d_v,d_k]; undefined when the mixer has none of that form.
   virtual at::Tensor state_field(const MixerState&, Field) const { return {}; }
+  // What is no state and the same for every token, as in core/fields.h without T: skip, state_rate; undefined: none.
+  virtual at::Tensor constant_field(Field) const { return {}; }
   // Bytes of the state of one prompt after `tokens` tokens.
   virtual int64_t state_bytes(int64_t tokens) const = 0;
   // Bytes of intermediate tensors for a segment of `tokens` tokens with `before` tokens already in the state,

@@ -91,6 +91,7 @@ class Raven final : public LayerMixer {
     if (observer.wants(Field::read_weight, layer_)) memory.read_rows = observer.read_rows();
     const SlotMemoryOutput read = routed_slot_memory(memory);
     if (read.read_weight.defined()) observer.tell(Field::read_weight, layer_, read.read_weight);
+    tell(observer, Field::read_out, read.output);
     state = {{read.state_k, read.state_v}, state.position + tokens};
     return output(x, at::silu(read.output));
   }
@@ -198,7 +199,7 @@ LayerShape raven_shape(const formats::RavenConfig& c) {
   shape.fields = {Field::route_index, Field::route_weight, Field::log_decay, Field::write_strength,
                    Field::read_weight, Field::state_k,      Field::state_v,   Field::query,
                    Field::key,         Field::value,        Field::esl,       Field::selected,
-                   Field::ties,        Field::margin};
+                   Field::ties,        Field::margin,       Field::read_out};
   if (c.use_rope) shape.note = "RoPE theta " + formats::number_text(c.rope_theta);
   if (c.use_rope) shape.fields.insert(shape.fields.end(), {Field::query_rot, Field::key_rot});
   shape.attributes = {

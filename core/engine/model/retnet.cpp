@@ -48,7 +48,7 @@ RetNetConfig read(const formats::Checkpoint& checkpoint) {
 
 LayerShape RetNetConfig::shape() const {
   LayerShape shape = matrix_shape(sizes);
-  shape.fields.insert(shape.fields.end(), {Field::query_rot, Field::key_rot});
+  shape.fields.insert(shape.fields.end(), {Field::query_rot, Field::key_rot, Field::log_decay});
   shape.note += ", RoPE theta 10000";
   shape.attributes.emplace_back("write_strength", 1.0);
   shape.attributes.emplace_back("keep", std::string("1 - 2^(-5-h) of head h"));
@@ -98,6 +98,7 @@ class RetNet final : public MatrixMixer {
     in.log_decay = log_gamma_.expand({x.size(0), x.size(1), s.heads});
     in.scale = s.scale;
     const at::Tensor o = scan(in, matrix, observer);
+    tell(observer, Field::read_out, o);
     state = {{matrix}, state.position + x.size(1)};
     return gated_output(x, o, norm_, c_.norm_eps, gate_, out_);
   }

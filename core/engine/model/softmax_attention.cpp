@@ -41,6 +41,7 @@ class SoftmaxAttention final : public LayerMixer {
     const at::Tensor keys = at::cat({state.tensors[0], k}, 1), values = at::cat({state.tensors[1], v}, 1);
     const at::Tensor gates = o_.forget ? forget_sums(x, state, observer) : at::Tensor();
     at::Tensor attended = attend(q, keys, values, gates, state.position, observer);
+    tell(observer, Field::read_out, attended);
     const int64_t seen = keys.size(1), keep = o_.window > 0 ? std::min(seen, o_.window) : seen;
     state = {{keys.slice(1, seen - keep), values.slice(1, seen - keep)}, state.position + tokens};
     // A slice keeps the whole segment alive: copy what is carried when it is the smaller part.
@@ -180,7 +181,7 @@ LayerShape attention_shape(const AttentionOptions& o) {
   shape.d_k = shape.d_v = o.head_dim;
   shape.decay = Columns::query_head;
   shape.state_elements = 2 * o.kv_heads * o.head_dim * (o.window > 0 ? o.window : 1);
-  shape.fields = {Field::read_weight, Field::query, Field::key, Field::value};
+  shape.fields = {Field::read_weight, Field::query, Field::key, Field::value, Field::read_out};
   if (o.use_rope) shape.fields.insert(shape.fields.end(), {Field::query_rot, Field::key_rot});
   if (o.window > 0) shape.fields.insert(shape.fields.end(), {Field::state_k, Field::state_v});
   if (o.forget) shape.fields.push_back(Field::log_decay);

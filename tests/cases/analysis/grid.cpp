@@ -250,11 +250,11 @@ SLOTSCOPE_CASE(not_captured_is_said) {
   r.log_decay.clear();
   const SlotWrites w = group_writes(r);
   GridRequest q{.rows = all_rows(12), .first = 0, .last = 60};
-  CHECK_EQ(reduce(r, w, q).reduction, std::string("write strength was not captured"));
+  CHECK_EQ(reduce(r, w, q).reduction, std::string("write strength was not captured: run again with write_strength"));
   CHECK(reduce(r, w, q).finite_cells == 0 && reduce(r, w, q).rows == 12);
   for (const Quantity quantity : {Quantity::log_gate, Quantity::survival_at, Quantity::survival_of}) {
     q.quantity = quantity;
-    CHECK_EQ(reduce(r, w, q).reduction, std::string("log decay was not captured"));
+    CHECK_EQ(reduce(r, w, q).reduction, std::string("log decay was not captured: run again with log_decay"));
   }
   q.quantity = Quantity::route_weight;
   CHECK(reduce(r, w, q).finite_cells > 0);

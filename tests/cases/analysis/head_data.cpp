@@ -92,7 +92,11 @@ SLOTSCOPE_CASE(one_head_from_a_trace) {
 
 SLOTSCOPE_CASE(what_cannot_be_read) {
   const auto trace = TraceMaker::make(t.temp() / "run.h5", grouped());
-  CHECK_ERROR(load_head(*trace, 0, 1, 0), "layer 1", "attention");
+  // Attention stores no routes: its rule gives them.
+  const auto attention = load_head(*trace, 0, 1, 1);
+  CHECK(attention->routes.slots == 60 && attention->routes.top_k == 1 && attention->routes.rows == 60);
+  CHECK_EQ(attention->esl.esl, std::vector<uint32_t>(60, 1));
+  CHECK_EQ(attention->writes.log_keep_between(20, 20, 59), 0.0);
   CHECK_ERROR(load_head(*trace, 0, 2, 0), "layer 2", "captured");
   CHECK_ERROR(load_head(*trace, 0, 7, 0), "layer 7");
   CHECK_ERROR(load_head(*trace, 3, 0, 0), "run 3");
@@ -112,9 +116,12 @@ SLOTSCOPE_CASE(summary_of_a_run) {
   CHECK_EQ(progress.snapshot().done, int64_t(3));
   for (int i = 0; i < 6; ++i)
     CHECK(s.head_list[size_t(i)].layer == i / 2 && s.head_list[size_t(i)].head == i % 2);
-  CHECK_EQ(s.head_list[2].why, std::string("attention"));
   CHECK_EQ(s.head_list[5].why, std::string("not captured: run again with layer 2"));
-  CHECK(!s.head_list[2].has_routes && std::isnan(s.head_list[2].allocation.head_score));
+  // Attention: every token has a slot of its own, written once, for ever.
+  CHECK(s.head_list[2].has_routes && std::isnan(s.head_list[2].allocation.head_score));
+  CHECK_EQ(s.head_list[2].key_survival, 1.0);
+  CHECK_EQ(s.head_list[2].mean_write_strength, 1.0);
+  CHECK_EQ(s.head_list[2].allocation.counts[0], 8);  // roles: 4 tokens of the key and 4 of the answer
   for (size_t head = 0; head < 2; ++head) {
     const HeadSummary& h = s.head_list[head];
     const HeadRoutes& r = run.layers[0].heads[head];

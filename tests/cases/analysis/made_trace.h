@@ -12,6 +12,14 @@
 
 namespace slotscope::testing {
 
+// A float64 dataset of a layer: `row` is the shape of one row, or the whole shape of a fixed one.
+struct MadeField {
+  std::string name, axes;
+  std::vector<int64_t> row;
+  std::vector<double> values;
+  bool growing = true;
+};
+
 struct MadeLayer {
   std::string family = "raven", route_kind = "sparse";
   std::vector<HeadRoutes> heads;        // by route head; empty: nothing captured
@@ -23,6 +31,9 @@ struct MadeLayer {
   std::vector<double> margin;    // [rows, captured route heads]
   std::vector<uint32_t> ties;    // [captured route heads]
   int64_t slots = 0, top_k = 0;  // for layers without heads
+  int64_t route_heads = 2;       // for layers without heads
+  trace::Attributes attributes;
+  std::vector<MadeField> fields;  // of layers without heads
 };
 struct MadeRun {
   int64_t tokens = 0, prompt = 0;
@@ -65,13 +76,13 @@ class TraceMaker {
   using Type = trace::ElementType;
 
   void add(std::string path, Type type, std::vector<int64_t> shape, int64_t rows,
-           std::vector<std::byte> bytes, bool growing = true) {
+           std::vector<std::byte> bytes, bool growing = true, const std::string& axes = "T") {
     spec_.datasets.push_back({.path = std::move(path),
                               .type = type,
                               .growing = growing,
                               .shape = std::move(shape),
                               .expected_rows = rows,
-                              .axes = "T",
+                              .axes = axes,
                               .description = "made"});
     data_.emplace_back(rows, std::move(bytes));
   }
@@ -92,7 +103,7 @@ class TraceMaker {
   void describe_layer(int index, const MadeLayer& layer) {
     const int64_t heads = int64_t(layer.heads.size());
     trace::LayerSpec spec{.index = index, .family = layer.family, .route_kind = layer.route_kind};
-    spec.route_heads = std::max<int64_t>(heads, heads == 0 ? 2 : 0);
+    spec.route_heads = heads == 0 ? layer.route_heads : heads;
     spec.heads = layer.query_heads ? layer.query_heads : spec.route_heads;
     spec.slots = heads ? layer.heads[0].slots : layer.slots;
     spec.top_k = heads ? layer.heads[0].top_k : layer.top_k;
@@ -102,9 +113,18 @@ class TraceMaker {
     } else {
       for (int64_t h = 0; h < heads; ++h) kept.push_back(h);
     }
+    spec.attributes.insert(spec.attributes.end(), layer.attributes.begin(), layer.attributes.end());
     spec_.layers.push_back(spec);
-    if (heads == 0) return;
     const std::string at = "layers/" + std::to_string(index) + "/";
+    for (const MadeField& field : layer.fields) {
+      int64_t row = 1;
+      for (const int64_t n : field.row) row *= n;
+      const int64_t rows = field.growing ? int64_t(field.values.size()) / row : field.row.at(0);
+      const bool list = field.name == "token" || field.name.ends_with("_token");
+      add(at + field.name, list ? Type::i64 : Type::f64, field.row, rows,
+          list ? pack<int64_t>(field.values) : pack<double>(field.values), field.growing, field.axes);
+    }
+    if (heads == 0) return;
     const HeadRoutes& first = layer.heads[size_t(kept[0])];
     const int64_t rows = first.rows, h = int64_t(kept.size()), k = first.top_k, m = first.slots;
     std::vector<uint32_t> slot, esl, selected;

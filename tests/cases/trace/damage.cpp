@@ -53,7 +53,7 @@ double read_all(const fs::path& file) {
     for (const auto& d : trace->run(r).datasets)
       for (const double v : trace->read(r, d.path)) sum += v * (1 + (++place % 97));
     for (const auto& layer : trace->run(r).layers)
-      if (trace->has_routes(r, layer.index)) sum += trace->routes(r, layer.index, 0).weight.at(0);
+      if (trace->has_routes(r, layer.index)) sum += trace->routes(r, layer.index, 0).weight_at(0, 0);
     if (!trace->run(r).layers.empty()) trace->counters(r, trace->run(r).layers[0].index, "esl");
   }
   return sum;

@@ -37,8 +37,7 @@ SLOTSCOPE_CASE(routes_of_one_head) {
   feed(sink, runs, o);
   sink.finish(Status::complete);
   const auto file = Trace::open(out);
-  CHECK(file->has_routes(0, 1) && !file->has_routes(0, 2) && !file->has_routes(0, 9) &&
-        !file->has_routes(1, 0));
+  CHECK(file->has_routes(0, 1) && file->has_routes(0, 2) && !file->has_routes(0, 9) && !file->has_routes(1, 0));
   const HeadRoutes r = file->routes(0, 1, 2);
   CHECK_EQ(r.rows, o.tokens);
   CHECK_EQ(r.tokens, o.tokens);
@@ -63,7 +62,9 @@ SLOTSCOPE_CASE(routes_of_one_head) {
       CHECK_EQ(double(esl[h][m]), made_value("layers/1/esl", ElementType::u32, 0, int64_t(h * 16 + m)));
   CHECK_EQ(file->counters(0, 1, "ties").size(), size_t(1));
   CHECK(file->counters(0, 1, "selected").empty());
-  CHECK_ERROR(file->routes(0, 2, 0), "layer 2", "attention", "append");
+  const HeadRoutes attention = file->routes(0, 2, 0);  // no stored routes: token t is slot t
+  CHECK(attention.rows == o.tokens && attention.slots == int(o.tokens) && attention.top_k == 1);
+  CHECK(attention.index[17] == 17 && attention.weight_at(17, 0) == 1 && attention.strength_at(17, 0) == 1);
   CHECK_ERROR(file->routes(0, 7, 0), "layer 7");
   CHECK_ERROR(file->routes(0, 0, 4), "head 4", "heads 0 to 3");
   CHECK_ERROR(file->read(0, "layers/0/margin"), "margin", "--capture margin");
