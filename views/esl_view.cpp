@@ -51,7 +51,8 @@ EslView::EslView(SelectionModel* selection, QWidget* parent) : PaintedView(selec
   references_button_->setCheckable(true);
   references_button_->setProperty("ui", "segment");
   references_button_->setToolTip(QStringLiteral(
-      "Beside it: a dense recurrence (every token writes every slot) and a sliding window (ring, theory)"));
+      "Beside it: a dense recurrence (every token writes every slot) and a sliding window (ring); measured where "
+      "a trace of such a model is open, else in theory"));
   connect(references_button_, &QToolButton::toggled, this, &EslView::setReferences);
   bar->addWidget(references_button_);
   bars_ = new QComboBox(this);
@@ -323,6 +324,9 @@ void EslView::paintReference(QPainter& painter, const QRectF& plot, const Theme&
     reference.order.push_back(i);
     reference.regime.push_back(analysis::Regime::uniform);
   }
+  if (const auto* measured = measuredReference(ring)) reference = measured->esl;
+  for (analysis::Regime& regime : reference.regime)
+    if (regime != analysis::Regime::empty) regime = analysis::Regime::uniform;  // one grey, as in the paper
   p.esl = &reference;
   p.allocation = nullptr;
   p.by_class = false;
@@ -330,11 +334,33 @@ void EslView::paintReference(QPainter& painter, const QRectF& plot, const Theme&
   paintEslBars(painter, p, plot, theme, 2 * scale);
   painter.setFont(theme.label());
   const QString text = ring ? QStringLiteral("ring of %1 slots: about T/W = %2 tokens")
-                                  .arg(slots)
-                                  .arg(signedNumber(double(result_.tokens) / std::max(1, slots), 1))
+                                  .arg(reference.esl.size())
+                                  .arg(signedNumber(double(reference.tokens) / std::max<double>(1, double(reference.esl.size())), 1))
                             : QStringLiteral("every token writes every slot");
   casedText(painter, QRectF(plot.left(), plot.top() + 3, plot.width() - 6, 18),
             int(Qt::AlignRight | Qt::AlignVCenter), text, theme.text2, theme);
+}
+
+void EslView::setMeasured(std::vector<analysis::EslReference> measured) {
+  measured_ = std::move(measured);
+  update();
+}
+
+const analysis::EslReference* EslView::measuredReference(bool ring) const {
+  const analysis::EslReference* first = nullptr;
+  for (const analysis::EslReference& m : measured_) {
+    if (m.ring != ring) continue;
+    if (m.esl.tokens == result_.tokens) return &m;
+    if (!first) first = &m;
+  }
+  // An axis in tokens has the length of one run only.
+  return y_axis_ == YAxis::Tokens ? nullptr : first;
+}
+
+QString EslView::referenceTitle(bool ring) const {
+  if (const auto* m = measuredReference(ring))
+    return QStringLiteral("%1, layer %2 (measured)").arg(QString::fromStdString(m->model)).arg(m->layer);
+  return ring ? QStringLiteral("SWA, window %1 (theory)").arg(result_.esl.size()) : QStringLiteral("SSM (theory)");
 }
 
 void EslView::paintPlots(QPainter& painter, const QRectF& area, const Theme& theme, bool marks,
@@ -379,7 +405,7 @@ void EslView::paintPlots(QPainter& painter, const QRectF& area, const Theme& the
   const int base = options.countFromOne ? 1 : 0;
   const QStringList titles{
       QStringLiteral("Layer %1, head %2").arg(head_->layer + base).arg(head_->head + base),
-      QStringLiteral("SSM (theory)"), QStringLiteral("SWA, window %1 (theory)").arg(p.slots())};
+      referenceTitle(false), referenceTitle(true)};
   for (int i = 0; i < 3; ++i)
     painter.drawText(QRectF(layout.plots[i].left(), layout.plots[i].top() - layout.title - 2,
                             layout.plots[i].width(), layout.title),
@@ -433,7 +459,16 @@ QString EslView::csv() const {
   facts.push_back({QStringLiteral("slots_used"), QString::number(result_.used)});
   QString text = factLines(facts);
   text +=
-      QStringLiteral("rank,slot,esl,esl_normalised,selected,regime,slot_class,fit,ssm_theory,swa_theory\n");
+      QStringLiteral("rank,slot,esl,esl_normalised,selected,regime,slot_class,fit,ssm_theory,swa_theory");
+  const auto *dense = measuredReference(false), *ring = measuredReference(true);
+  if (dense) text += QStringLiteral(",dense_measured");
+  if (ring) text += QStringLiteral(",ring_measured");
+  text += QLatin1Char('\n');
+  const auto measured_at = [](const analysis::EslReference* m, int at) {
+    if (!m || size_t(at) >= m->esl.order.size()) return m ? QStringLiteral(",") : QString();
+    const auto& esl = m->esl;
+    return QLatin1Char(',') + csvNumber(esl.esl[size_t(esl.order[size_t(at)])] / double(std::max<int64_t>(1, esl.tokens)));
+  };
   const int slots = int(result_.esl.size());
   const EslPanel p = panel(false);
   for (int at = 0; at < slots; ++at) {
@@ -445,7 +480,7 @@ QString EslView::csv() const {
                                                  : result_.fit.c)
             : std::nan("");
     const double tokens = double(std::max<int64_t>(1, result_.tokens));
-    text += QStringLiteral("%1,%2,%3,%4,%5,%6,%7,%8,%9,%10\n")
+    text += QStringLiteral("%1,%2,%3,%4,%5,%6,%7,%8,%9,%10")
                 .arg(at)
                 .arg(slot)
                 .arg(result_.esl[slot])
@@ -457,7 +492,8 @@ QString EslView::csv() const {
                          : QString())
                 .arg(csvNumber(fit))
                 .arg(1)
-                .arg(csvNumber(analysis::ring_esl(result_.tokens, slots, at) / tokens));
+                .arg(csvNumber(analysis::ring_esl(result_.tokens, slots, at) / tokens)) +
+            measured_at(dense, at) + measured_at(ring, at) + QLatin1Char('\n');
   }
   return text;
 }

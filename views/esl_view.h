@@ -1,6 +1,7 @@
 // Effective sequence length of one head (design: section 9; Raven Fig. 5).
 #pragma once
 
+#include "core/analysis/references.h"
 #include "views/esl_paint.h"
 #include "views/painted_view.h"
 
@@ -24,6 +25,8 @@ class EslView : public PaintedView {
   enum class YAxis { Shared, OwnMaximum, Tokens };  // 0-1, up to this head's longest, number of tokens
   void setYAxis(YAxis axis);
   void setReferences(bool on);
+  // Measured references from open traces. The theory stands in for what is not there.
+  void setMeasured(std::vector<analysis::EslReference> measured);
   void setCuts(const analysis::EslOptions& options);  // recomputes regimes here at once
   const analysis::EslOptions& cuts() const { return cuts_; }
   const analysis::EslResult& result() const { return result_; }
@@ -57,6 +60,9 @@ class EslView : public PaintedView {
   EslPanel panel(bool marks) const;
   void paintPlots(QPainter&, const QRectF&, const Theme&, bool marks, const FigureOptions&) const;
   void paintReference(QPainter&, const QRectF&, const Theme&, bool ring, double scale) const;
+  // The measured reference of that kind, of as many tokens as the head if there is one; null: only theory.
+  const analysis::EslReference* measuredReference(bool ring) const;
+  QString referenceTitle(bool ring) const;
   void paintFrame(QPainter&, const QRectF& plot, const EslPanel&, const Theme&, bool y_labels, bool y_title,
                   bool count_from_one) const;
   void updateBar();
@@ -67,6 +73,7 @@ class EslView : public PaintedView {
   analysis::EslResult result_;
   analysis::EslOptions cuts_;
   YAxis y_axis_ = YAxis::Shared;
+  std::vector<analysis::EslReference> measured_;
   bool by_class_ = false, references_ = false;
   int dragged_cut_ = 0;
   LegendWidget* legend_ = nullptr;

@@ -18,6 +18,7 @@
 #include "app/window/run_settings.h"
 #include "app/window/tensor_reader.h"
 #include "core/analysis/head_data.h"
+#include "core/analysis/references.h"
 #include "core/engine/session.h"
 #include "core/formats/checkpoint.h"
 #include "core/formats/prompt_import.h"
@@ -68,6 +69,8 @@ class Controller : public QObject {
   const analysis::AllocationOptions& allocationOptions() const { return allocation_; }
   const analysis::EslOptions& eslOptions() const { return esl_; }
   QString modelName() const;
+  // Dense and ring layers of the runs of all open traces, for the ESL view's references; the present trace first.
+  std::vector<analysis::EslReference> eslReferences() const;
   // "brushed tokens 150–157" while roles are not the trace's own, else empty.
   QString roleName() const;
   // Text of token ids that are not in the trace itself (candidates of the output): from its own run's

@@ -324,6 +324,18 @@ void Controller::showHead(bool again) {
                  });
 }
 
+std::vector<analysis::EslReference> Controller::eslReferences() const {
+  std::vector<analysis::EslReference> list;
+  for (const auto& open : session_) {
+    for (int run = 0; run < std::min(open->trace->run_count(), 64); ++run) try {
+        for (auto& reference : analysis::esl_references(*open->trace, run)) list.push_back(std::move(reference));
+      } catch (const Error&) {
+        // Damage is reported where the layer is shown.
+      }
+  }
+  return list;
+}
+
 std::pair<int, int> Controller::layerLimits(int layer) const {
   if (!run_data_ || layer < 0 || size_t(layer) >= run_data_->info().layers.size()) return {0, 0};
   const auto& spec = run_data_->info().layers[size_t(layer)];

@@ -100,8 +100,12 @@ void MainWindow::connectView(views::View* view, Dock* dock) {
                 controller_->setRoleRanges({}, true);
             });
   }
-  if (auto* esl = qobject_cast<views::EslView*>(view))
+  if (auto* esl = qobject_cast<views::EslView*>(view)) {
     connect(esl, &views::EslView::eslOptionsRequested, controller_.get(), &Controller::setEslOptions);
+    const auto measured = [this, esl] { esl->setMeasured(controller_->eslReferences()); };
+    connect(controller_.get(), &Controller::tracesChanged, esl, measured);
+    measured();
+  }
   connectChoice<views::HeadsView>(view, dock);
   if (auto* heads = qobject_cast<views::HeadsView*>(view))
     connect(heads, &views::HeadsView::pinnedHeatmapRequested, this,

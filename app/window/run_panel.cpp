@@ -43,6 +43,8 @@ constexpr CapturePreset capture_presets[] = {
     {"routes + reads + hidden",
      "route,log_decay,write_strength,read_weight,margin,ties,top_ids,top_logprob,hidden",
      "As routes + reads, and the residual stream after every block (large)"},
+    {"routes + attribution", "route,attribution,margin,ties,top_ids,top_logprob",
+     "As routes + reads, and query and key: read attribution of every family, matrix states too"},
     {"counters only", "esl,selected,ties", "Effective sequence lengths and selection counts; no heatmap"},
     {"fields…", "", "Names or patterns of fields, as in slotscope-cli run --capture"},
 };

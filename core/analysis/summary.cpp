@@ -162,6 +162,7 @@ class Summariser {
   void read_key(const trace::LayerSpec& spec, int head, const HeadRoutes& routes, HeadSummary& s) {
     const std::vector<KeyWrite> writes = key_writes(routes, key_, query_);
     s.key_survival = mean_survival(writes);
+    if (!routes.no_reads.empty()) s.read_mass_on_key = matrix_read_mass(spec, head);
     const size_t slots = size_t(routes.slots);
     std::vector<double> later(slots, 0);  // sum of f over (query, t]
     const std::vector<int64_t> tokens = read_tokens(trace_, run_, spec);
@@ -181,6 +182,21 @@ class Summariser {
         add_gates(routes, reached + 1, later);
       offer_all(writes, p, later, s);
     }
+  }
+
+  // Of a matrix state: sum of A[query, j] over the key's tokens, mean of the query heads. NaN where query and key were not
+  // captured and where every channel has a row of its own.
+  double matrix_read_mass(const trace::LayerSpec& spec, int head) const {
+    std::string why;
+    const auto reads = load_matrix_reads(trace_, run_, spec, head, why);
+    if (!reads || reads->per_channel() || reads->skip_varies()) return kNaN;
+    if (!reads->token.empty() && !std::binary_search(reads->token.begin(), reads->token.end(), query_)) return kNaN;
+    double mass = 0;
+    for (const int h : reads->heads) {
+      const Attribution a = read_attribution(*reads, h, query_);
+      for (const int64_t j : key_) mass += a.weight[size_t(j)] / double(reads->heads.size());
+    }
+    return mass;
   }
 
   static void add_gates(const HeadRoutes& routes, int64_t token, std::vector<double>& later) {

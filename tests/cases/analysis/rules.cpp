@@ -5,6 +5,7 @@
 
 #include "core/analysis/esl.h"
 #include "core/analysis/head_data.h"
+#include "core/analysis/references.h"
 #include "core/error.h"
 #include "core/trace/layer_rule.h"
 #include "tests/cases/analysis/made_trace.h"
@@ -183,6 +184,21 @@ SLOTSCOPE_CASE(ring_by_its_rule) {
   CHECK(a.weight[20] == 0.75 && a.weight[17] == 0.25 && a.weight[9] == 0 && a.weight[12] == 0);
   CHECK_CLOSE(a.read_of_nothing, 0.0, 1e-15);
   CHECK(std::isnan(data->statistics.margin_mean) && !data->routes.no_cut.empty());
+}
+
+// What the ESL view draws beside a head: the ring and the dense layer of a real run.
+SLOTSCOPE_CASE(references_from_a_run) {
+  MadeRun run = one_layer({.family = "attention", .route_kind = "ring", .slots = 8, .top_k = 1}, 37);
+  run.layers.push_back({.family = "gsa", .route_kind = "dense", .slots = 5, .top_k = 5});
+  const auto trace = TraceMaker::make(t.temp() / "both.h5", run);
+  const auto list = esl_references(*trace, 0);
+  CHECK_EQ(list.size(), size_t(2));
+  CHECK(!list[0].ring && list[0].layer == 1 && list[0].model == "gsa");
+  CHECK_EQ(list[0].esl.esl, std::vector<uint32_t>(5, 37));
+  CHECK(list[1].ring && list[1].layer == 0 && list[1].esl.tokens == 37);
+  for (int i = 0; i < 8; ++i) CHECK_EQ(list[1].esl.esl[size_t(i)], ring_esl(37, 8, i));
+  CHECK_EQ(list[1].esl.order.front(), 0);
+  CHECK_ERROR(esl_references(*trace, 4), "run 4");
 }
 
 // FoX: an appended slot is kept by the forget gates of all later tokens, its own apart; a read weight has them in itself.
