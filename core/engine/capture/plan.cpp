@@ -255,8 +255,10 @@ class Planner {
     const LayerShape& shape = model_.layers[size_t(i)];
     const bool stream = field == Field::hidden || field == Field::mixer_in || field == Field::mixer_out;
     if (!stream && !tells(shape, field)) {
-      // Fields of a few families only: nobody misses them elsewhere.
-      if (field == Field::query_rot || field == Field::key_rot || field == Field::skip || field == Field::state_rate)
+      // Fields of a few families only: who asks for all of them (`attribution`) misses none elsewhere.
+      const auto few = {Field::query_rot, Field::key_rot, Field::skip, Field::state_rate};
+      if (std::find(few.begin(), few.end(), field) != few.end() &&
+          std::all_of(few.begin(), few.end(), [this](Field f) { return wanted(f); }))
         return;
       const bool route = field == Field::route_index || field == Field::route_weight || field == Field::esl ||
                          field == Field::selected;
