@@ -97,6 +97,8 @@ class Loader {
         progress_(progress) {}
 
   std::string load(MatrixReads& m) {
+    if (rule_.kind == trace::RuleKind::stored)
+      return rule_.family + ": read attribution is not computed for routed memories: each of them saw tokens of its own";
     if (!rule_.readout)
       return rule_.family + ": this trace was written by an earlier version, which did not say how the memory is read: run "
                             "again with --capture attribution";

@@ -139,9 +139,8 @@ class RuleReader {
   }
 
   void decays(const DatasetInfo* decay) {
-    if (rule_.delta) r_.no_survival = survival_of_delta(rule_.family);
-    else if (rule_.channels || rule_.key_decay || (decay && decay->axes.ends_with("d_k")))
-      r_.no_survival = survival_of_key_decay(rule_);
+    rule_.key_decay |= decay && decay->axes.ends_with("d_k");
+    r_.no_survival = survival_undefined(rule_);
     if (!r_.no_survival.empty()) return;
     if (!decay) {
       if (rule_.keep) r_.log_decay.assign(size_t(r_.rows), std::log(*rule_.keep));
@@ -211,6 +210,11 @@ LayerRule layer_rule(const LayerSpec& layer) {
   rule.strength = value_of<double>(layer, "write_strength");
   rule.keep = value_of<double>(layer, "keep");
   return rule;
+}
+
+std::string survival_undefined(const LayerRule& rule) {
+  if (rule.delta) return survival_of_delta(rule.family);
+  return rule.channels || rule.key_decay ? survival_of_key_decay(rule) : "";
 }
 
 HeadRoutes routes_by_rule(const Trace& trace, int run, const LayerSpec& layer, int head, Progress* progress) {

@@ -35,6 +35,9 @@ inline constexpr int64_t kMostCells = int64_t(1) << 25;
 // (HeadRoutes says how). Throws Error for a head that the layer does not have or that was not captured, and for damage.
 HeadRoutes routes_by_rule(const Trace& trace, int run, const LayerSpec& layer, int head, Progress* progress);
 
+// Why survival is undefined whatever is captured (delta rules, a decay per key channel), in words of the family; "" otherwise.
+std::string survival_undefined(const LayerRule& rule);
+
 // Where a head that owns slots lies on the axis H_r. Throws Error for a head that the layer does not have or that was not
 // captured.
 int64_t route_head_place(const LayerSpec& layer, int head, const std::string& file);

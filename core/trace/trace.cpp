@@ -248,6 +248,10 @@ HeadRoutes Trace::routes(int run_index, int layer, int head, Progress* progress)
     damaged(m.source.name, at + "route_index", std::to_string(routes.rows) + " rows",
             std::to_string(run.tokens) + " tokens");
   }
+  const LayerRule rule = layer_rule(*spec);
+  routes.no_survival = survival_undefined(rule);
+  if (rule.delta)
+    routes.no_reads = rule.family + ": no read weight over slots. A memory is read by inner products with the query";
   const int64_t place = route_head_place(*spec, head, m.source.name);
   const auto raw = m.read<int64_t>(run_index, at + "route_index", place, 0, -1, progress);
   routes.index.reserve(raw.size());

@@ -283,7 +283,7 @@ SLOTSCOPE_CASE(the_key_by_value) {
     return r;
   }());
   run.spans = {{"key", 1, 3}};
-  CHECK_EQ(key_curve(*without, run).why, std::string("log decay was not captured"));
+  CHECK_EQ(key_curve(*without, run).why, std::string("log decay was not captured: run again with log_decay"));
   run.prompt_tokens = 9;  // the trace ends before its query
   CHECK_EQ(key_curve(*head, run).query, int64_t(-1));
   CHECK(std::isnan(key_curve(*head, run).at_query));

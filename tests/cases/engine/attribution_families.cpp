@@ -78,6 +78,12 @@ std::vector<std::string> all_cases(const Context& t) {
 SLOTSCOPE_CASE(attribution_explains_the_output_of_every_family) {
   for (const std::string& name : all_cases(t)) {
     const auto trace = run_golden(t, name, 0);
+    if (name.starts_with("mom_")) {  // says why instead
+      const auto head = analysis::load_head(*trace, 0, 0, 0);
+      CHECK(head->no_attribution.find("mom: read attribution is not computed for routed memories") == 0);
+      CHECK(head->routes.no_survival.find("mom: survival is undefined. The delta rule") == 0);
+      continue;
+    }
     Found found;
     for (const trace::LayerSpec& layer : trace->run(0).layers) {
       CHECK(trace->has_routes(0, layer.index));
