@@ -10,6 +10,7 @@
 #include <cmath>
 
 #include "views/format.h"
+#include "views/prompt_values.h"
 #include "views/heatmap_geometry.h"
 
 namespace slotscope::views {
@@ -52,14 +53,8 @@ void TimelineView::computeValues() {
   column_width_ = -1;
   largest_ = 0;
   if (quantity_ == Quantity::writes && head_) {
-    const auto& r = head_->routes;
-    for (int64_t row = 0; row < r.rows; ++row) {
-      const int64_t t = r.token_of(row);
-      if (t < 0 || t >= int64_t(values_.size())) continue;
-      // Without strengths the route weights stand in for them.
-      const auto& from = r.has_strength() ? r.strength : r.weight;
-      for (int k = 0; k < r.top_k; ++k) values_[size_t(t)] += from[size_t(row * r.top_k + k)];
-    }
+    values_ = totalWrites(*head_);
+    values_.resize(size_t(tokens()), 0);
   }
   if (quantity_ == Quantity::surprisal && run_) {
     const auto& info = run_->info();

@@ -49,7 +49,8 @@ void applyHeatmapOptions(views::View* view, const FigureCommand& c) {
   // An empty picture would pass for "nothing was written".
   const auto& head = *heatmap->headData();
   const bool no_reads = heatmap->quantity() == analysis::Quantity::read_attribution &&
-                        views::readsAt(head, heatmap->reference()).empty();
+                        views::readsAt(head, heatmap->reference()).empty() &&
+                        views::matrixRow(head, heatmap->reference()).empty();
   for (const views::HeatmapChoice& choice : views::quantityChoices(&head))
     if (choice.value == int(heatmap->quantity()) && (no_reads || !choice.why.isEmpty()))
       throw Error({.file = c.trace,
