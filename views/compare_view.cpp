@@ -351,7 +351,9 @@ QString CompareView::sideDetails(bool b) const {
         parts << QStringLiteral("dense: every token writes every slot");
   }
   const auto& info = side.run->info();
-  if (info.planned_tokens > info.tokens)
+  // A run that said <eos> came to its end with fewer tokens than were planned.
+  const bool ended = side.run->trace && side.run->trace->status() == trace::Status::complete && !side.run->trace->writer_alive_or_dead();
+  if (info.planned_tokens > info.tokens && !ended)
     parts << QStringLiteral("ends at token %1 of %2").arg(count(info.tokens), count(info.planned_tokens));
   return parts.join(QStringLiteral(" · "));
 }

@@ -250,7 +250,7 @@ void paint_missing(QPainter& p, const HeatmapScene& s) {
   if (rest.width() < 1) return;
   paintHatch(p, rest, *s.theme);
   p.fillRect(QRectF(left, g.plot.top(), 1, g.plot.height()), s.theme->lineStrong);
-  const bool partial = s.run && s.run->planned_tokens > s.run->tokens;
+  const bool partial = s.run && s.run->tokens < s.run->prompt_tokens;  // an answer may be shorter than planned
   const QString text = partial ? QStringLiteral("this trace ends at token %1").arg(count(tokens))
                                : QStringLiteral("%1 tokens").arg(count(tokens));
   p.setFont(s.theme->label());

@@ -2,6 +2,7 @@
 #include <QFileDialog>
 #include <QMenu>
 #include <QPushButton>
+#include <QScopedValueRollback>
 #include <QTimer>
 
 #include "app/window/banner.h"
@@ -96,6 +97,7 @@ void MainWindow::placeDifferences() {
 
 // Both heatmaps need the width: in a window of usual size the panels around them make room, and come back.
 void MainWindow::setComparing(bool on) {
+  const QScopedValueRollback<bool> guard(switching_, true);  // hiding panels is no closing of the comparison
   if (!on) {
     const QByteArray before = std::exchange(before_compare_, {});
     if (!before.isEmpty()) {
@@ -136,7 +138,10 @@ void MainWindow::setComparing(bool on) {
 void MainWindow::refreshComparing() {
   const bool on = comparing();
   bar_->compare->setChecked(on);
-  if (!on) before_compare_.clear();
+  // Its tab was closed: what made room for it comes back.
+  if (!on && !switching_ && !before_compare_.isEmpty()) QTimer::singleShot(0, this, [this] {
+    if (!comparing()) setComparing(false);
+  });
 }
 
 // Traces that were dropped on the comparison are its B.

@@ -187,7 +187,7 @@ class MainWindow : public QWidget {
   ThemeChoice theme_choice_ = ThemeChoice::system;
   double text_scale_ = 1;
   bool print_roles_ = false, wide_ = false, narrow_ = false, adapting_ = false, placed_ = false,
-       settle_pending_ = false, devices_known_ = false, passing_ = false;
+       settle_pending_ = false, devices_known_ = false, passing_ = false, switching_ = false;
   QByteArray before_full_, before_compare_;
   QByteArray loading_layout_;
   QPointer<views::View> last_statused_;

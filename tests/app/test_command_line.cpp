@@ -78,6 +78,44 @@ class TestCommandLine : public QObject {
     QFile::remove(csv.fileName());
   }
 
+  // Every layout of a comparison; each differs from the others, and the data name both sides.
+  void comparisons() {
+    const QString other = passkeyTrace(scratch_, 256);
+    QVERIFY(!other.isEmpty());
+    const QString file = scratch_.file("compare.png");
+    const auto make = [&](const QString& b, const QStringList& more) {
+      return start(QStringList{"figure", trace_, "--kind", "compare", "--compare", b, "--out", file, "--dpi", "96", "--csv",
+                               "--force"} + more);
+    };
+    QVector<QImage> seen;
+    for (const QStringList& more : {QStringList{}, {"--layout", "side-by-side"}, {"--layout", "overlay"}, {"--layout", "difference"},
+                                    {"--layer-b", "2", "--head-b", "1"}, {"--tokens", "100:200"}, {"--quantity", "route-weight"}}) {
+      const Ended e = make(trace_, more);
+      QVERIFY2(e.code == 0, e.err.constData());
+      const QImage image(file);
+      QVERIFY(!image.isNull() && !seen.contains(image));
+      seen << image;
+    }
+    QFile csv(scratch_.file("compare.csv"));
+    QVERIFY(csv.open(QIODevice::ReadOnly));
+    const QByteArray data = csv.readAll();
+    for (const char* word : {"# model_a: raven-passkey", "# model_b: raven-passkey", "# tokens_linked: by position, same tokens",
+                             "series,token,slot,value", "\nA,", "\nB,", "\nkey left A,", "\nkey left B,"})
+      QVERIFY2(data.contains(word), word);
+    // Another prompt: by characters, and said so; no difference.
+    QCOMPARE(make(other, {}).code, 0);
+    QFile again(scratch_.file("compare.csv"));
+    QVERIFY(again.open(QIODevice::ReadOnly));
+    QVERIFY(again.readAll().contains("linked by character offset"));
+    Ended e = make(other, {"--layout", "difference"});
+    QCOMPARE(e.code, 1);
+    QVERIFY2(e.err.contains("same tokens"), e.err.constData());
+    const QString picture = scratch_.file("comparing.png");
+    e = start({trace_, "--compare", other, "--screenshot", picture, "--size", "1280x800"}, {"SLOTSCOPE_ENGINE=/nowhere/engine.so"});
+    QVERIFY2(e.code == 0, e.err.constData());
+    QCOMPARE(QImage(picture).size(), QSize(1280, 800));
+  }
+
   void optionsOfFigures() {
     const QString file = scratch_.file("options.png");
     const auto image = [&](const QStringList& more) {
@@ -155,6 +193,17 @@ class TestCommandLine : public QObject {
                                  << 1 << "README.md";
     QTest::newRow("no such folder") << QStringList{"figure", t, "--kind", "esl", "--out", "/nowhere/a.png"}
                                     << 1 << "/nowhere";
+    QTest::newRow("comparison with nothing") << QStringList{"figure", t, "--kind", "compare", "--out", out} << 2 << "--compare";
+    QTest::newRow("second trace of another figure")
+        << QStringList{"figure", t, "--kind", "esl", "--compare", t, "--out", out} << 2 << "--kind compare";
+    QTest::newRow("layout of another figure")
+        << QStringList{"figure", t, "--kind", "esl", "--layout", "overlay", "--out", out} << 2 << "--kind compare";
+    QTest::newRow("second trace that is none")
+        << QStringList{"figure", t, "--kind", "compare", "--compare", sourceFile("README.md"), "--out", out} << 1 << "README.md";
+    QTest::newRow("layer that B does not have")
+        << QStringList{"figure", t, "--kind", "compare", "--compare", t, "--layer-b", "4", "--out", out} << 2 << "layers 0 to 3";
+    QTest::newRow("head that B does not have")
+        << QStringList{"figure", t, "--kind", "compare", "--compare", t, "--head-b", "4", "--out", out} << 2 << "heads 0 to 3";
     QTest::newRow("unknown option") << QStringList{"--frobnicate"} << 2 << "frobnicate";
   }
   void wrongFigures() {
