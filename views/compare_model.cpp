@@ -257,8 +257,20 @@ void CompareModel::sameIndex() { chooseOther(window_->current().layer, window_->
 
 void CompareModel::bestOther() {
   if (!b_.run) return;
-  const auto& first = b_.run->summary.first;
-  chooseOther(first.layer, first.head);
+  const auto [layer, head] = bestHead();
+  chooseOther(layer, head);
+}
+
+std::pair<int, int> CompareModel::bestHead() const {
+  if (!b_.run) return {0, 0};
+  const analysis::RunSummary& summary = b_.run->summary;
+  double score = 0, mass = 0;
+  const analysis::HeadSummary* reader = nullptr;
+  for (const analysis::HeadSummary& head : summary.head_list) {
+    if (head.allocation.head_score > score) score = head.allocation.head_score;  // NaN is not larger
+    if (head.read_mass_on_key > mass) mass = head.read_mass_on_key, reader = &head;
+  }
+  return score > 0 || !reader ? std::pair(summary.first.layer, summary.first.head) : std::pair(reader->layer, reader->head);
 }
 
 void CompareModel::markOther() {

@@ -71,7 +71,10 @@ class CompareModel : public QObject {
   void setLinked(bool linked);  // zoom, hover and slots
   void chooseOther(int layer, int head);
   void sameIndex();  // B on the layer and head of A, as far as it has them
-  void bestOther();  // B on its best head by retrieval score
+  void bestOther();  // B on its best head
+  // (layer, head) of B with the highest retrieval score; where no head has one (dense families write everything
+  // everywhere), the one that reads most of the key at the query.
+  std::pair<int, int> bestHead() const;
   // The route heads of a layer of B.
   int otherHeads(int layer) const;
 

@@ -373,8 +373,7 @@ void CompareView::showHeaders() {
                      heads(b, in_b.layer), in_b.head);
   header_a_->setDetails(sideDetails(false));
   header_b_->setDetails(sideDetails(true));
-  const auto* first = b.run ? &b.run->summary.first : nullptr;
-  header_b_->setShortcuts(first && (first->layer != in_b.layer || first->head != in_b.head),
+  header_b_->setShortcuts(b.run && model_->bestHead() != std::pair(in_b.layer, in_b.head),
                           b.run && (in_a.layer != in_b.layer || in_a.head != in_b.head));
 }
 

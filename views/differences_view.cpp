@@ -161,11 +161,12 @@ void DifferencesView::paintRows(QPainter& p, double width, const Theme& theme, b
   // Two names that are the same tell nothing apart.
   const bool same = shortName(*model_, false) == shortName(*model_, true);
   const auto name = [&](bool b) { return same ? QString() : shortName(*model_, b); };
+  const auto elide = model_->familiesDiffer() ? Qt::ElideRight : Qt::ElideMiddle;  // names of one family end differently
   double y = kTop * k;
   write(kLeft, right_a, y, kTitle * k, int(Qt::AlignRight), QStringLiteral("A  ") + name(false),
-        theme.labelSemibold(), theme.modelA, Qt::ElideMiddle);
+        theme.labelSemibold(), theme.modelA, elide);
   write(right_a + 6 * k, right_b, y, kTitle * k, int(Qt::AlignRight), QStringLiteral("B  ") + name(true),
-        theme.labelSemibold(), theme.modelB, Qt::ElideMiddle);
+        theme.labelSemibold(), theme.modelB, elide);
   y += kTitle * k;
   QFont fixed = theme.fixed;
   fixed.setBold(true);

@@ -150,8 +150,9 @@ void paintLabels(QPainter& p, const Axis& axis, const CompareModel& model, doubl
     if (std::isnan(value)) continue;
     DirectLabel label;
     label.text = (b ? QStringLiteral("B  ") : QStringLiteral("A  ")) + shortName(model, b) + QStringLiteral("  ") +
-                 QStringLiteral("%1 % left").arg(value >= 0.1 || value == 0 ? QString::number(std::lround(100 * value))
-                                                                             : strength(100 * value, 1));
+                 (value > 0 && value < 0.001 ? QStringLiteral("under 0.1 % left")
+                  : value > 0 && value < 0.01 ? QStringLiteral("%1 % left").arg(100 * value, 0, 'f', 1)
+                                              : QStringLiteral("%1 % left").arg(std::lround(100 * value)));
     label.colour = b ? theme.modelB : theme.modelA;
     label.line = axis.y(std::clamp(value, 0.0, 1.0));
     labels.push_back(label);

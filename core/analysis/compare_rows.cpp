@@ -28,6 +28,9 @@ std::vector<std::pair<int64_t, int64_t>> common_reads(const HeadData& a, const H
 }
 
 std::string why_unmatched(const HeadData& a, const HeadData& b) {
+  for (const bool second : {false, true})
+    if (const HeadData& head = second ? b : a; !head.routes.no_reads.empty())
+      return std::string("rows cannot be matched: ") + (second ? "B: " : "A: ") + head.routes.no_reads;
   if (a.read_heads.empty() || b.read_heads.empty())
     return std::string("rows cannot be matched: no reads were captured in ") + (a.read_heads.empty() ? "A" : "B");
   for (const bool second : {false, true}) {
@@ -88,6 +91,21 @@ SlotGrid mean_reads(const HeadData& head, const std::vector<int>& slots, int64_t
   return grid;
 }
 
+// A[t, j] of a matrix state, mean of the query heads that were captured at `t`; empty when none was.
+std::vector<double> mean_attribution(const HeadData& head, int64_t t) {
+  std::vector<double> mean;
+  int counted = 0;
+  for (const int h : head.read_heads) {
+    const Attribution a = head.attribution(t, h);
+    if (a.weight.empty()) continue;
+    mean.resize(a.weight.size(), 0);
+    for (size_t j = 0; j < mean.size(); ++j) mean[j] += a.weight[j];
+    ++counted;
+  }
+  for (double& v : mean) v /= double(counted);
+  return mean;
+}
+
 // The cells of some slots at full resolution.
 SlotGrid cells_of(const HeadData& head, const DifferenceRequest& request, std::vector<int> slots, int64_t first,
                   int64_t last, int64_t reference) {
@@ -101,7 +119,10 @@ SlotGrid cells_of(const HeadData& head, const DifferenceRequest& request, std::v
   r.max_rows = int(r.rows.size());
   r.tokens_per_column = 1;
   r.reference = reference;
-  if (request.quantity == Quantity::read_attribution) r.read_weight = head.mean_reads_at(reference);
+  if (request.quantity == Quantity::read_attribution) {
+    r.read_weight = head.mean_reads_at(reference);
+    if (head.matrix) r.attribution = mean_attribution(head, reference);
+  }
   return head.grid(r);
 }
 

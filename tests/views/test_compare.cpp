@@ -148,6 +148,20 @@ class TestCompare : public QObject {
     QCOMPARE(t.selection.current().layer, 1);
   }
 
+  // A dense family has no retrieval-only slots in any head: the one that reads the key most is the best.
+  void bestHeadOfADenseFamily() {
+    auto other = second();
+    for (auto& head : other->summary.head_list) {
+      head.allocation.head_score = 0;
+      head.read_mass_on_key = head.layer == 1 && head.head == 2 ? 0.899 : std::nan("");
+    }
+    Bench t({960, 664}, other);
+    QCOMPARE(t.wanted, (QVector<std::pair<int, int>>{{1, 2}}));
+    QVERIFY(t.view.headerB()->bestHeadButton()->isHidden());
+    for (auto& head : other->summary.head_list) head.read_mass_on_key = std::nan("");
+    QCOMPARE(t.model.bestHead(), (std::pair<int, int>{3, 0}));
+  }
+
   void tokensAreLinked() {
     Bench t;
     QVERIFY(t.model.tokens().same_tokens);
