@@ -327,7 +327,7 @@ void Controller::showHead(bool again) {
 std::vector<analysis::EslReference> Controller::eslReferences() const {
   std::vector<analysis::EslReference> list;
   for (const auto& open : session_) {
-    for (int run = 0; run < std::min(open->trace->run_count(), 64); ++run) try {
+    for (int run = 0; run < std::min(open->trace->run_count(), 16); ++run) try {
         for (auto& reference : analysis::esl_references(*open->trace, run)) list.push_back(std::move(reference));
       } catch (const Error&) {
         // Damage is reported where the layer is shown.

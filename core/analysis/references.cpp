@@ -15,7 +15,8 @@ std::vector<EslReference> esl_references(const trace::Trace& trace, int run) {
     for (const trace::LayerSpec& any : info.layers) {
       if (any.route_kind != (ring ? "ring" : "dense")) continue;
       const trace::LayerSpec& layer = layer_spec(trace, run, any.index);
-      if (layer.slots < 1 || info.tokens < 1) continue;
+      // More slots than any figure has bars for are no reference.
+      if (layer.slots < 1 || layer.slots > 1 << 16 || info.tokens < 1) continue;
       std::vector<uint32_t> esl(size_t(layer.slots), 0);
       // Token by token, as the memory was written.
       for (int64_t t = 0; ring && t < info.tokens; ++t) ++esl[size_t(t % layer.slots)];

@@ -17,7 +17,8 @@ struct EslReference {
   EslResult esl;  // over the tokens that were really fed; every slot uniform where all counts are equal
 };
 
-// The first head of the first ring layer and of the first dense layer of a run, as far as it has them. Counts follow from the
+// The first head of the first ring layer and of the first dense layer of a run, as far as it has them (of at most
+// 65,536 slots). Counts follow from the
 // layer's rule and the tokens of the run: nothing is read from the file. Throws Error for a run that is not there.
 std::vector<EslReference> esl_references(const trace::Trace& trace, int run);
 

@@ -78,7 +78,7 @@ struct Candidate {
 // At most this many reads from the query on are looked at for the first selection: the answer, not a long
 // continuation.
 constexpr size_t kMostReads = 64;
-constexpr int64_t kMostAppendSlots = int64_t(1) << 24;
+constexpr int64_t kMostRuledSlots = int64_t(1) << 23;
 
 class Summariser {
  public:
@@ -133,11 +133,13 @@ class Summariser {
         s.statistics.gini = kNaN;
     if (s.why.empty() && head_place(spec, "captured_route_heads", head) < 0)
       s.why = "not captured: run again with head " + std::to_string(head);
-    // A slot per token in every head of a large model: what is kept of each slot (about 40 bytes) would not fit.
-    if (s.why.empty() && spec.route_kind == "append" && kept_slots_ + spec.slots > kMostAppendSlots)
-      s.why = "more than " + std::to_string(kMostAppendSlots) + " slots of attention in one overview: open the head itself";
+    // A slot per token in every head of a large model, or a damaged number of slots that no stored route vouches for: what is
+    // kept of each slot (about 40 bytes) would not fit.
+    const int64_t slots = spec.route_kind == "append" ? std::max(spec.slots, info_.tokens) : spec.slots;
+    if (s.why.empty() && spec.route_kind != "sparse" && kept_slots_ + slots > kMostRuledSlots)
+      s.why = "more than " + std::to_string(kMostRuledSlots) + " slots in one overview: open the head itself";
     if (!s.why.empty()) return s;
-    if (spec.route_kind == "append") kept_slots_ += spec.slots;
+    if (spec.route_kind != "sparse") kept_slots_ += slots;
     s.has_routes = true;
     const HeadRoutes routes = trace_.routes(run_, spec.index, head);
     std::vector<uint32_t> writes = head_counters(trace_, run_, spec, "esl", head);
@@ -270,7 +272,7 @@ class Summariser {
   int64_t query_;
   std::vector<int64_t> key_;
   bool query_reached_ = false;
-  int64_t kept_slots_ = 0;  // of append layers
+  int64_t kept_slots_ = 0;  // of layers without stored routes
   std::vector<Candidate> candidates_;  // beside head_list
 };
 

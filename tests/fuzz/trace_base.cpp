@@ -188,13 +188,17 @@ void read_dataset(const Trace& trace, int run, const DatasetInfo& d) {
 
 void check_routes(const HeadRoutes& routes, const LayerSpec& layer) {
   const size_t n = size_t(routes.rows) * size_t(routes.top_k);
-  require(routes.index.size() == n && routes.weight.size() == n, "rows x top_k routes");
-  require(routes.strength.empty() || routes.strength.size() == n, "a strength for each route");
+  const size_t stored = routes.every_slot ? 0 : n;  // dense layers imply index and weight
+  require(routes.index.size() == stored && routes.weight.size() == stored, "rows x top_k routes");
+  require(routes.strength.empty() || routes.strength.size() == (routes.common_strength ? size_t(routes.rows) : n),
+          "a strength for each row or route");
   require(routes.log_decay.empty() ||
               routes.log_decay.size() == (routes.per_slot_decay ? n : size_t(routes.rows)),
           "a decay for each row or route");
   require(routes.token.empty() || routes.token.size() == size_t(routes.rows), "a token for each row");
-  require(routes.slots == layer.slots, "slots of the layer");
+  // An append layer whose writer did not know its length has as many slots as tokens.
+  const bool grown = layer.route_kind == "append" && routes.slots == routes.tokens && routes.slots > layer.slots;
+  require(routes.slots == layer.slots || grown, "slots of the layer");
   for (const uint32_t slot : routes.index) require(int64_t(slot) < routes.slots, "a slot of the layer");
 }
 
@@ -240,7 +244,8 @@ void read_run(const Trace& trace, int r) {
     for (const int head : {1, -1, 7})
       attempt([&] {
         const DatasetInfo* index = run.find("layers/" + std::to_string(layer.index) + "/route_index");
-        if (!index || index->shape.empty() || index->shape[0] > 4096 || index->shape.back() > 4096) return;
+        const bool ruled = !index && layer.slots <= 4096 && run.tokens <= 4096;  // routes by rule
+        if (!ruled && (!index || index->shape.empty() || index->shape[0] > 4096 || index->shape.back() > 4096)) return;
         check_routes(trace.routes(r, layer.index, head), layer);
       });
     for (const char* field : {"esl", "ties"}) attempt([&] { trace.counters(r, layer.index, field); });

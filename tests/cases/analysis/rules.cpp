@@ -280,6 +280,37 @@ SLOTSCOPE_CASE(matrix_states_by_their_rule) {
   CHECK_ERROR(make("mamba2", {}, {column("write_strength", 0.5, 3)})->routes(0, 0, 0), "write_strength", "T,H_r,M");
 }
 
+// 100,000 tokens x 256 value channels are 100,000 entries, not 25.6 million.
+SLOTSCOPE_CASE(long_matrix_states_stay_small) {
+  HeadRoutes r;
+  r.slots = r.top_k = 256;
+  r.rows = r.tokens = 100'000;
+  r.every_slot = r.common_strength = true;
+  for (int64_t i = 0; i < r.rows; ++i) r.strength.push_back(0.5), r.log_decay.push_back(-1e-4 * double(i % 10));
+  const SlotWrites w = group_writes(r);
+  CHECK(w.shared && w.token.size() == 100'000 && w.log_keep.size() == 100'000 && w.begin.size() == 2);
+  CHECK_EQ(w.count(), int64_t(25'600'000));
+  CHECK_CLOSE(w.log_keep_between(255, 9, 19), -45e-4, 1e-12);
+  GridRequest request{.quantity = Quantity::survival_at, .first = 0, .last = r.tokens, .reference = r.tokens - 1};
+  for (int i = 0; i < 256; ++i) request.rows.push_back(i);
+  const SlotGrid grid = GridCache().reduce(r, w, request);
+  CHECK(grid.rows == 256 && grid.finite_cells == 25'600'000 && grid.max == 1);
+  CHECK_EQ(grid.value[size_t(grid.columns) - 1], grid.value.back());
+  CHECK_EQ(allocate(r, std::vector<uint8_t>(100'000, 0)).counts[2], 256);
+  // Attention of as many tokens: a slot for each, one write in each, and no pyramid of 100,000 x 6,250 blocks.
+  HeadRoutes a;
+  a.slots = 100'000, a.top_k = 1, a.rows = a.tokens = 100'000;
+  for (uint32_t i = 0; i < 100'000; ++i) a.index.push_back(i);
+  a.weight.assign(100'000, 1), a.strength = a.weight, a.log_decay.assign(100'000, 0);
+  const SlotWrites v = group_writes(a);
+  request.rows.clear();
+  for (int i = 0; i < a.slots; ++i) request.rows.push_back(i);
+  request.quantity = Quantity::write_strength;
+  const SlotGrid diagonal = GridCache().reduce(a, v, request);
+  CHECK(diagonal.finite_cells == 100'000 && diagonal.rows <= 2048 && diagonal.columns <= 2048);
+  CHECK(diagonal.state[0] == Cell::finite && diagonal.state.back() == Cell::finite);
+}
+
 // 4096 channels x 10,000 tokens of strengths would take 330 MB a head: the routes are there, the strengths say why not.
 SLOTSCOPE_CASE(too_many_strengths_are_left_out_with_advice) {
   const int64_t tokens = 3, slots = slotscope::trace::kMostCells / 2;
