@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "core/formats/state_spaces.h"
 #include "core/formats/utf8.h"
 
 namespace slotscope::formats {
@@ -21,7 +22,7 @@ std::string ModelConfig::layer_prefix(int64_t layer) const {
 std::string ModelConfig::mixer_prefix(int64_t layer) const { return layer_prefix(layer) + names.mixer; }
 
 ModelReader::ModelReader(const Checkpoint& checkpoint, ModelConfig& config)
-    : cfg(checkpoint), checkpoint_(checkpoint), c_(config) {
+    : cfg(model_config(checkpoint)), checkpoint_(checkpoint), c_(config) {
   if (checkpoint.tensors().empty())
     throw Error({checkpoint.folder().string(), "", "no weights", "the tensors of the model",
                  "Download the weights."});

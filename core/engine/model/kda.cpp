@@ -11,6 +11,7 @@ struct KdaConfig : formats::ModelConfig {
   MatrixSizes sizes;      // on the value heads
   int64_t key_heads = 0;  // of query and key; consecutive value heads share one
   QkvConfig qkv;
+  int64_t gate_heads = 0;  // of decay and strength: the value heads; the key heads in files until 2026-04
   bool negative = false;
   std::optional<double> lower_bound;  // then g = bound sigmoid(exp(A_log) u)
 
@@ -32,6 +33,9 @@ KdaConfig read(const formats::Checkpoint& checkpoint) {
   s.d_k = r.cfg.get_int("head_dim", 128, 1, 1 << 20);
   s.d_v = r.read_expanded("expand_v", 1, s.d_k);
   s.scale = 1 / std::sqrt(double(s.d_k));
+  const bool old = s.heads != c.key_heads && r.mixer_axis("b_proj.weight", 0) == c.key_heads;
+  if (old) r.cfg.note("older layout: decay and strength are stored per key head, value heads that share one share them");
+  c.gate_heads = old ? c.key_heads : s.heads;
   c.negative = r.cfg.get_bool("allow_neg_eigval", false);
   if (r.cfg.value("lower_bound")) c.lower_bound = r.cfg.get_double("lower_bound", 0);
   if (c.lower_bound && *c.lower_bound > 0)
@@ -59,10 +63,10 @@ void KdaConfig::tensors(formats::TensorList& list) const {
   const MatrixSizes& s = sizes;
   qkv.tensors(list);
   list.add("f_proj.0.weight", {s.d_v, s.hidden}, "d_v, D");
-  list.add("f_proj.1.weight", {s.heads * s.d_k, s.d_v}, "H_v d_k, d_v");
-  list.add("b_proj.weight", {s.heads, s.hidden}, "H_v, D");
-  list.add("A_log", {s.heads}, "H_v");
-  list.add("dt_bias", {s.heads * s.d_k}, "H_v d_k");
+  list.add("f_proj.1.weight", {gate_heads * s.d_k, s.d_v}, "H_v d_k, d_v");
+  list.add("b_proj.weight", {gate_heads, s.hidden}, "H_v, D");
+  list.add("A_log", {gate_heads}, "H_v");
+  list.add("dt_bias", {gate_heads * s.d_k}, "H_v d_k");
   list.add("g_proj.0.weight", {s.d_v, s.hidden}, "d_v, D");
   list.add("g_proj.1.weight", {s.heads * s.d_v, s.d_v}, "H_v d_v, d_v");
   list.add("g_proj.1.bias", {s.heads * s.d_v}, "H_v d_v");
@@ -99,11 +103,12 @@ class Kda final : public MatrixMixer {
     auto tails = tails_of(state, 1);
     at::Tensor matrix = state.tensors[0];
     MatrixStateInput in = delta_input(qkv_.activated(x, tails), c_.key_heads, c_.sizes, n_.exact);
-    in.strength = delta_strength(x, beta_, c_.negative, n_.exact);
+    in.strength = repeat_heads(delta_strength(x, beta_, c_.negative, n_.exact), c_.sizes.heads);
     const at::Tensor u =
-        split(linear_in(n_.exact, linear_in(n_.exact, x, decay_in_), decay_out_) + dt_bias_, c_.sizes.heads);
+        split(linear_in(n_.exact, linear_in(n_.exact, x, decay_in_), decay_out_) + dt_bias_, c_.gate_heads);
     const at::Tensor a = at::exp(a_log_).unsqueeze(-1);  // [H_v,1]
-    in.log_decay = c_.lower_bound ? *c_.lower_bound * at::sigmoid(a * u) : -a * at::softplus(u);
+    const at::Tensor decay = c_.lower_bound ? *c_.lower_bound * at::sigmoid(a * u) : -a * at::softplus(u);
+    in.log_decay = repeat_heads(decay, c_.sizes.heads);
     const at::Tensor o = scan(in, matrix, observer);
     tell(observer, Field::read_out, o);
     state = joined({matrix}, tails, state.position + x.size(1));

@@ -1,7 +1,7 @@
 #include "core/engine/model/registry.h"
 
 #include "core/engine/model/families.h"
-#include "core/formats/config.h"
+#include "core/formats/state_spaces.h"
 
 namespace slotscope::engine {
 
@@ -29,7 +29,7 @@ std::unique_ptr<FamilyModel> read_model(const formats::Checkpoint& checkpoint, c
                                         std::string& model_type) {
   std::vector<std::string> known;
   for (const Family& family : families()) known.push_back(family.model_type);
-  model_type = formats::require_model_type(formats::Config(checkpoint), known);
+  model_type = formats::require_model_type(formats::model_config(checkpoint), known);
   for (const Family& family : families()) {
     if (model_type != family.model_type) continue;
     auto model = family.read(checkpoint, flavour);
