@@ -27,6 +27,20 @@ analysis::KeyCurve curveOf(const CompareSide& side) {
   return none;
 }
 
+// The slot through which most of the key is read at the query (p s left); the first one where that is unknown.
+int bestSlot(const analysis::HeadData& head, const RunData& run) {
+  const int64_t query = analysis::query_token(run.info());
+  const std::vector<int64_t> key = analysis::key_tokens(run.info(), rolesOf(run));
+  const std::vector<double> read = head.mean_reads_at(query);
+  double most = 0;
+  int best = head.allocation.order.empty() ? 0 : head.allocation.order.front();
+  for (const analysis::KeyWrite& w : analysis::key_writes(head.routes, key, query)) {
+    if (size_t(w.slot) >= read.size()) break;
+    if (const double v = read[size_t(w.slot)] * w.strength * w.left; v > most) most = v, best = w.slot;
+  }
+  return best;
+}
+
 Computed compute(const CompareSide& a, const CompareSide& b, const analysis::TokenAlignment& tokens) {
   Computed out;
   out.a = curveOf(a);
@@ -169,15 +183,14 @@ void CompareModel::setOtherHead(std::shared_ptr<const analysis::HeadData> head, 
   b_.why = why;
   if (b_.head) {
     limitSelections();
-    // The slot that answers best for this head, unless the summary's own first one is meant.
+    // The summary's own first slot, or the one that answers best in this head.
     const auto& first = b_.run->summary.first;
     const bool is_first = first.layer == in_b_.current().layer && first.head == in_b_.current().head;
-    const auto& order = b_.head->allocation.order;
     once([&] {
       if (is_first)
         in_b_.request({.slot = first.slot}, true);
-      else if (!order.empty())
-        in_b_.request({.slot = order.front()}, true);
+      else
+        in_b_.request({.slot = bestSlot(*b_.head, *b_.run)}, true);
     });
   }
   headsChanged();
