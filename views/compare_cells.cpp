@@ -132,14 +132,24 @@ void CompareView::followPair() {
   if (pane_pair_->runData() != model_->a().run) pane_pair_->setRun(model_->a().run);
   pane_pair_->setCells(cells);
   pane_pair_->setHead(cells ? model_->a().head : nullptr);
+  showPairNote();
+}
+
+// Limits come when the samples of the worker are there.
+void CompareView::showPairNote() {
+  if (!paired()) return;
   PairNoteText note;
   note.difference = layout_ == CompareLayout::difference;
-  if (cells) {
+  if (pane_pair_->cells()) {
     const ColourScale scale = pane_pair_->colourScale();
-    note.low = limitText(scale.low), note.high = limitText(scale.high);
+    if (scale.valid) note.low = limitText(scale.low), note.high = limitText(scale.high);
+    const SlotGrid* grid = pane_pair_->shownGrid();
+    const bool none = note.difference && grid && grid->finite_cells > 0 && grid->nan_cells + grid->inf_cells == 0 &&
+                      grid->min == 0 && grid->max == 0;
+    if (none) note.low.clear(), note.high.clear();  // there is nothing to measure limits by
     const auto& match = model_->match();
     if (model_->paired().matched) {
-      note.text = QStringLiteral("rows matched by read overlap: %1 of %2").arg(match.pairs.size()).arg(match.b_of_a.size());
+      note.text = (none ? QStringLiteral("no difference · ") : QString()) + QStringLiteral("rows matched by read overlap: %1 of %2").arg(match.pairs.size()).arg(match.b_of_a.size());
       if (!match.only_a.empty() || !match.only_b.empty())
         note.text += QStringLiteral(", %1 of A and %2 of B unmatched at the end").arg(match.only_a.size()).arg(match.only_b.size());
     } else {

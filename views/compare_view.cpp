@@ -227,6 +227,7 @@ void CompareView::buildPanes() {
   connect(pane_pair_, &View::statusText, this,
           [this](const QString& text) { Q_EMIT statusText(text.isEmpty() ? restText() : text); });
   connect(pane_pair_, &View::reductionText, this, &View::reductionText);
+  connect(pane_pair_, &HeatmapView::scaleChanged, this, &CompareView::showPairNote);
   connect(pane_pair_, &HeatmapView::quantityChanged, this, [this](Quantity q) {
     if (!following_) setQuantity(q);
   });

@@ -89,6 +89,7 @@ class CompareView : public View {
   void followRanges();
   void followOrder();
   void followPair();
+  void showPairNote();
   bool paired() const { return layout_ == CompareLayout::overlay || layout_ == CompareLayout::difference; }
   std::shared_ptr<const CellSource> makeCells() const;
   void updateAccessibility();

@@ -134,7 +134,8 @@ void paintCurve(QPainter& p, const Axis& axis, const CompareModel& model, bool b
 struct DirectLabel {
   QString text;
   QColor colour;
-  double line = 0;  // y of the curve where the label stands
+  double line = 0;   // y of the curve at the end of the label
+  double above = 0;  // and where it is highest
   double top = 0;
 };
 
@@ -155,18 +156,26 @@ void paintLabels(QPainter& p, const Axis& axis, const CompareModel& model, doubl
                                               : QStringLiteral("%1 % left").arg(std::lround(100 * value)));
     label.colour = b ? theme.modelB : theme.modelA;
     label.line = axis.y(std::clamp(value, 0.0, 1.0));
+    // Above the curve along the whole of its length: curves fall, so its left end is the highest.
+    const double from = right - 12 - QFontMetricsF(theme.labelSemibold()).horizontalAdvance(label.text);
+    label.above = label.line;
+    for (size_t i = 0; i < curve.left.size(); ++i) {
+      const double x = axis.x(placeOf(model, b, curve.first + int64_t(i)));
+      if (x >= from && x <= right && !std::isnan(curve.left[i]))
+        label.above = std::min(label.above, axis.y(std::clamp(curve.left[i], 0.0, 1.0)));
+    }
     labels.push_back(label);
   }
   p.setFont(theme.labelSemibold());
   const double height = std::ceil(QFontMetricsF(p.font()).height());
   std::sort(labels.begin(), labels.end(), [](const auto& x, const auto& y) { return x.line < y.line; });
-  for (auto& label : labels) label.top = std::max(axis.plot.top() - 6 * k, label.line - height - 4 * k);
+  for (auto& label : labels) label.top = std::max(axis.plot.top() - 6 * k, label.above - height - 4 * k);
   if (labels.size() == 2 && labels[1].top < std::max(labels[0].top + height, labels[0].line + 2)) {
     // Between two close lines there is no room for the lower name: it goes below its line, or over the upper name's line.
     if (labels[1].line + 2 * k + height <= axis.plot.bottom() + 1) {
       labels[1].top = std::max(labels[1].line + 2 * k, labels[0].top + height);
     } else {
-      labels[1].top = labels[0].line - height - 4 * k;
+      labels[1].top = labels[0].above - height - 4 * k;
       labels[0].top = labels[1].top - height;
     }
   }

@@ -21,6 +21,14 @@ int64_t count_characters(std::string_view text) {
   return std::count_if(text.begin(), text.end(), [](char c) { return starts_character(static_cast<unsigned char>(c)); });
 }
 
+// Special tokens hold their names: "<eos>". What was expected in the place of one is a single character.
+size_t expected_bytes(const std::string& bytes, std::string_view rest) {
+  if (bytes.size() <= 2 || bytes.front() != '<' || bytes.back() != '>' || rest.starts_with(bytes)) return bytes.size();
+  size_t n = std::min<size_t>(1, rest.size());
+  while (n < rest.size() && !starts_character(static_cast<unsigned char>(rest[n]))) ++n;
+  return n;
+}
+
 bool has_bytes(const trace::RunInfo& run) { return int64_t(run.byte_offsets.size()) > run.tokens; }
 
 bool stores_offsets(const trace::RunInfo& run) {
@@ -184,9 +192,10 @@ std::vector<AnswerStep> answer_steps(const trace::RunInfo& run) {
     }
     known = known && step.bytes_known;
     if (known && at_byte < run.answer.size()) {
-      step.expected = run.answer.substr(at_byte, step.bytes.size());
+      const size_t size = expected_bytes(step.bytes, std::string_view(run.answer).substr(at_byte));
+      step.expected = run.answer.substr(at_byte, size);
       step.right = step.expected == step.bytes;
-      at_byte += step.bytes.size();
+      at_byte += size;
     }
     steps.push_back(std::move(step));
   }

@@ -399,6 +399,7 @@ class TestCompare : public QObject {
     QVERIFY(grid);
     QCOMPARE(grid->finite_cells, qint64(t.model.a().head->writes.token.size()));
     QVERIFY(grid->min == 0 && grid->max == 0);
+    QVERIFY2(t.view.pairNote().startsWith(QStringLiteral("no difference")), qPrintable(t.view.pairNote()));
     t.model.chooseOther(2, 2);
     t.draw();
     grid = t.view.panePair()->shownGrid();

@@ -284,6 +284,12 @@ SLOTSCOPE_CASE(the_key_by_value) {
   }());
   run.spans = {{"key", 1, 3}};
   CHECK_EQ(key_curve(*without, run).why, std::string("log decay was not captured: run again with log_decay"));
+  // A family in which survival is undefined says so in its own words, also beside a decay that was captured.
+  HeadRoutes undefined = one_slot_each({2, 0, 1, 0, 1, 2}, {.5, .5, .25, .5, .75, .5}, 3);
+  undefined.no_survival = "survival is undefined for delta rules";
+  const auto delta = head_of(undefined);
+  CHECK(key_curve(*delta, run).why.find("survival is undefined for delta rules") != std::string::npos);
+  CHECK(key_curve(*delta, run).left.empty());
   run.prompt_tokens = 9;  // the trace ends before its query
   CHECK_EQ(key_curve(*head, run).query, int64_t(-1));
   CHECK(std::isnan(key_curve(*head, run).at_query));
@@ -345,6 +351,13 @@ SLOTSCOPE_CASE(steps_part_where_the_answer_is_wrong) {
   CHECK_CLOSE(least_certain(answer_steps(a)), std::exp(-2), 1e-15);
   CHECK_CLOSE(least_certain(answer_steps(b)), std::exp(-0.75), 1e-15);
   CHECK(std::isnan(least_certain({})));
+  // A run that stops too early says <eos> in the place of one character.
+  RunInfo early = made({"q", "A"}, 1);
+  early.has_answer = true, early.answer = "AéC";
+  early.candidates = 1, early.output_ids = {1, 7}, early.top_ids = {1, 7}, early.top_logprob = {0, 0};
+  early.top_bytes = {"A", "<eos>"};
+  CHECK(answer_steps(early)[1].right == false);
+  CHECK_EQ(answer_steps(early)[1].expected, std::string("é"));
   a.references = {"ABC"};  // scored by search
   CHECK(!answer_steps(a)[0].right.has_value());
 }
