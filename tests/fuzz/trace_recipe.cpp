@@ -421,10 +421,15 @@ void Recipe::raw_chunk() {
   const hid_t space = H5Dget_space(dataset), properties = H5Dget_create_plist(dataset), type = H5Dget_type(dataset);
   const int rank = H5Sget_simple_extent_ndims(space);
   if (rank > 0 && H5Pget_layout(properties) == H5D_CHUNKED) {
-    std::array<hsize_t, H5S_MAX_RANK> chunk{}, offset{};
+    std::array<hsize_t, H5S_MAX_RANK> chunk{}, offset{}, size_of{};
     H5Pget_chunk(properties, rank, chunk.data());
+    H5Sget_simple_extent_dims(space, size_of.data(), nullptr);
     hsize_t bytes = H5Tget_size(type);
     for (int i = 0; i < rank; ++i) bytes = std::min<hsize_t>(bytes * chunk[size_t(i)], 1 << 16);
+    // HDF5 makes the whole index with the first chunk: a dataset of very many chunks would take all memory here, in the
+    // making of the file.
+    double chunks = 1;
+    for (int i = 0; i < rank; ++i) chunks *= double(size_of[size_t(i)] / chunk[size_t(i)] + 1);
     const int64_t change = number();
     std::string plain(size_t(std::clamp<int64_t>(int64_t(bytes) + (change > 100 || change < -100 ? change % 5000 : change), 0, 1 << 17)), '\1');
     uLongf size = compressBound(plain.size());
@@ -433,7 +438,7 @@ void Recipe::raw_chunk() {
     packed.resize(size);
     const uint8_t kind = in_.byte();
     const std::string stored = kind % 4 == 0 ? plain : kind % 4 == 1 ? in_.text(40) : packed;
-    if (!stored.empty() && H5Pget_nfilters(properties) > 0)
+    if (!stored.empty() && H5Pget_nfilters(properties) > 0 && chunks < 1e5)
       H5Dwrite_chunk(dataset, H5P_DEFAULT, kind % 3 ? 0 : in_.byte() % 8, offset.data(), stored.size(), stored.data());
   }
   H5Tclose(type);
