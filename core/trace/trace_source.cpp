@@ -87,13 +87,18 @@ T little_endian(const char* at) {
 }
 
 // Walks one global heap collection (16 bytes of head: "GCOL", version 1, size; then objects: index u16, count
-// u16, 4 unused, size u64, data padded to 8; index 0 = the free rest).
+// u16, 4 unused, size u64, data padded to 8; index 0 = free room, whose size counts its own head). HDF5 walks on behind free
+// room, and for ever at free room of no size.
 bool heap_is_sound(const char* heap, uint64_t length) {
   uint64_t at = 16;
   while (length - at >= 16) {
     const uint16_t index = little_endian<uint16_t>(heap + at);
     const uint64_t size = little_endian<uint64_t>(heap + at + 8);
-    if (index == 0) return size >= 16 && size <= length - at;  // the free rest counts its own head
+    if (index == 0) {
+      if (size < 16 || size > length - at) return false;
+      at += size;
+      continue;
+    }
     if (size > length - at - 16) return false;
     at += 16 + (size + 7) / 8 * 8;
     if (at > length) return false;
@@ -106,7 +111,7 @@ bool heap_is_sound(const char* heap, uint64_t length) {
 // they can be looked at beforehand.
 void check_string_heaps(const std::string& name, int64_t file_size) {
   constexpr int64_t kLook = int64_t(16) << 20;
-  constexpr std::string_view kHeap{"GCOL\1\0\0\0", 8};
+  constexpr std::string_view kHeap{"GCOL\1", 5};  // HDF5 does not look at the three bytes behind
   std::string bytes(size_t(std::min(file_size, kLook)), '\0');
   const int descriptor = ::open(name.c_str(), O_RDONLY | O_CLOEXEC);
   const ssize_t got = descriptor < 0 ? 0 : pread(descriptor, bytes.data(), bytes.size(), 0);
