@@ -34,6 +34,18 @@ struct Plan {
   std::vector<const DatasetInfo*> sources;  // per spec.datasets
 };
 
+// Sizes without a single value behind them. The copy is smaller than its source, and such sizes can be too large for what it holds.
+bool empty_and_large(const DatasetInfo& info) {
+  constexpr double kMostBytes = 1 << 20;
+  double row = double(element_size(info.type));
+  bool none = !info.shape.empty() && info.shape[0] == 0;
+  for (size_t i = 1; i < info.shape.size(); ++i) {
+    none = none || info.shape[i] == 0;
+    row *= double(std::max<int64_t>(info.shape[i], 1));
+  }
+  return none && row > kMostBytes;
+}
+
 // What the copy of a run will hold: everything that can be read to its end.
 void plan_run(const Source& source, Plan& plan, RepairReport& report, Progress* progress) {
   const RunInfo& run = plan.info;
@@ -52,6 +64,10 @@ void plan_run(const Source& source, Plan& plan, RepairReport& report, Progress* 
   for (const DatasetInfo& info : run.datasets) {
     if (info.path.starts_with("prompt/")) continue;  // written from the texts above
     if (progress && progress->cancel_requested()) throw Error({.file = source.name, .found = "cancelled"});
+    if (empty_and_large(info)) {
+      report.lost.push_back(plan.group.substr(1) + "/" + info.path + ": sizes without a value");
+      continue;
+    }
     try {
       each_block(source, plan.group + "/" + info.path, info, [](int64_t, std::vector<std::byte>) {});
     } catch (const Error& e) {

@@ -86,10 +86,16 @@ T little_endian(const char* at) {
   return value;
 }
 
+// HDF5 makes no smaller heap, and has room for the objects of at least one of this size.
+constexpr uint64_t kLeastHeap = 4096;
+
 // Walks one global heap collection (16 bytes of head: "GCOL", version 1, size; then objects: index u16, count
 // u16, 4 unused, size u64, data padded to 8; index 0 = free room, whose size counts its own head). HDF5 walks on behind free
-// room, and for ever at free room of no size.
+// room, and for ever at free room of no size; it keeps a table of objects that is as long as the size in the head says.
 bool heap_is_sound(const char* heap, uint64_t length) {
+  if (length < kLeastHeap) return false;
+  const uint64_t most = (length - 16) / 16;  // objects that have room
+  std::vector<bool> seen(size_t(std::min<uint64_t>(most, 65535)) + 1, false);
   uint64_t at = 16;
   while (length - at >= 16) {
     const uint16_t index = little_endian<uint16_t>(heap + at);
@@ -99,6 +105,8 @@ bool heap_is_sound(const char* heap, uint64_t length) {
       at += size;
       continue;
     }
+    if (index >= seen.size() || seen[index]) return false;
+    seen[index] = true;
     if (size > length - at - 16) return false;
     at += 16 + (size + 7) / 8 * 8;
     if (at > length) return false;
