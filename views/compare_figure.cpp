@@ -118,11 +118,27 @@ QString CompareView::csv() const {
                                                                                   : QString::fromStdString(model_->tokens().note)});
   facts.push_back({QStringLiteral("cells"),
                    QStringLiteral("A, B: cells of the visible tokens and slots; key left A, key left B: share of the key tokens' "
-                                  "write strength that is left. Tokens are positions of the run they are named after")});
+                                  "write strength that is left; A-B: in the layout difference, slot of A | slot of B. Tokens are positions of the run they are named after")});
   QString text = factLines(facts) + QStringLiteral("series,token,slot,value\n");
   for (const bool b : {false, true}) {
     const HeatmapView* pane = b ? pane_b_ : pane_a_;
     if (pane->headData()) text += pane->csvCells(b ? QStringLiteral("B,") : QStringLiteral("A,"));
+  }
+  if (layout_ == CompareLayout::difference && pane_pair_->cells()) {
+    const auto [first, last] = model_->selectionA()->tokenRange();
+    const auto value = [&](const CompareSide& side, int slot, qint64 token, const SelectionModel* at) -> std::optional<double> {
+      if (slot < 0 || token >= side.head->writes.tokens) return std::nullopt;
+      return cellValue(*side.head, quantity_, slot, token, at->current().token);
+    };
+    const bool survival = quantity_ == Quantity::survival_at || quantity_ == Quantity::survival_of;
+    for (const auto& pair : model_->paired().pair)
+      for (qint64 t = first; t < last; ++t) {
+        const auto x = value(model_->a(), pair.a, t, model_->selectionA()), y = value(model_->b(), pair.b, t, model_->selectionB());
+        if (survival ? !x || !y : !x && !y) continue;
+        text += QStringLiteral("A-B,%1,%2|%3,%4\n")
+                    .arg(QString::number(t), pair.a < 0 ? QString() : QString::number(pair.a),
+                         pair.b < 0 ? QString() : QString::number(pair.b), csvNumber(x.value_or(0) - y.value_or(0)));
+      }
   }
   for (const bool b : {false, true}) {
     const analysis::KeyCurve& curve = (b ? model_->b() : model_->a()).key;

@@ -29,7 +29,9 @@ QString number(double v, int decimals) {
   return std::isnan(v) ? QStringLiteral("–") : QString::number(v, 'f', decimals);
 }
 
-QString textOf(const std::string& bytes) { return oneLine(QString::fromStdString(bytes)); }
+QString textOf(const std::string& bytes) {
+  return bytes.empty() ? QStringLiteral("–") : oneLine(QString::fromStdString(bytes));
+}
 
 // "K 0.601"; the token alone where its probability was not captured.
 QString stepText(const std::optional<analysis::AnswerStep>& step) {

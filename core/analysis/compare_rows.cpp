@@ -236,15 +236,16 @@ KeyCurve key_curve(const HeadData& head, const trace::RunInfo& run, const std::v
   KeyCurve out;
   out.at_query = kNaN;
   if (const int64_t query = query_token(run); query >= 0 && run.prompt_tokens <= run.tokens) out.query = query;
+  // Where there is no survival no key can have one.
+  GridRequest survival;
+  survival.quantity = Quantity::survival_at;
+  out.why = missing_quantity(head.routes, survival);
+  if (!out.why.empty()) return out;
   const std::vector<int64_t> key = key_tokens(run, roles);
   if (key.empty()) {
     out.why = run.tokens < run.prompt_tokens ? "the run ends before the key" : "no token of this prompt is marked as key";
     return out;
   }
-  GridRequest survival;
-  survival.quantity = Quantity::survival_at;
-  out.why = missing_quantity(head.routes, survival);
-  if (!out.why.empty()) return out;
   const int64_t last = head.routes.tokens - 1;
   out.first = key.back();
   if (out.first > last) {

@@ -418,6 +418,14 @@ class TestCompare : public QObject {
         wrong += finite != (x || y) || (finite && !(std::abs(double(grid->value[at]) - (x.value_or(0) - y.value_or(0))) <= 2e-7));
       }
     QCOMPARE(wrong, 0);
+    // The same in the data, in double precision.
+    const QStringList lines = t.view.csv().split(QLatin1Char('\n')).filter(QStringLiteral("A-B,"));
+    QCOMPARE(lines.size(), int(grid->finite_cells));
+    const QStringList some = lines[lines.size() / 2].split(QLatin1Char(','));
+    const QStringList slots_of = some[2].split(QLatin1Char('|'));
+    const auto in_a = cellValue(a, Quantity::write_strength, slots_of[0].toInt(), some[1].toInt(), 0),
+               in_b = cellValue(b, Quantity::write_strength, slots_of[1].toInt(), some[1].toInt(), 0);
+    QCOMPARE(some[3].toDouble(), in_a.value_or(0) - in_b.value_or(0));
     // Colours: the limits are symmetric, brown for more in B, teal for more in A.
     const ColourScale scale = t.view.panePair()->colourScale();
     QCOMPARE(scale.low, -scale.high);

@@ -290,6 +290,7 @@ SLOTSCOPE_CASE(the_key_by_value) {
   const auto delta = head_of(undefined);
   CHECK(key_curve(*delta, run).why.find("survival is undefined for delta rules") != std::string::npos);
   CHECK(key_curve(*delta, run).left.empty());
+  CHECK(key_curve(*delta, made({"a", "b", "c", "d", "e", "f"}, 5)).why.find("delta rules") != std::string::npos);
   run.prompt_tokens = 9;  // the trace ends before its query
   CHECK_EQ(key_curve(*head, run).query, int64_t(-1));
   CHECK(std::isnan(key_curve(*head, run).at_query));
