@@ -62,6 +62,11 @@ const std::vector<FieldInfo>& known_fields() {
       {"read_out", "T,H,d_v", "what the memory is read as, before any norm, gate or output projection"},
       {"skip", "H_r,d_v", "factor of the token's own value that is added to what is read (Mamba: D)"},
       {"state_rate", "H_r,M,d_k", "rate of each channel and state: log decay = write strength x rate (Mamba: A)"},
+      {"memory_query", "T,H,K,d_k", "query in each memory that the token was sent to (mom), in the order of route_index"},
+      {"memory_key", "T,H,K,d_k", "key in each memory that the token was sent to"},
+      {"memory_value", "T,H,K,d_v", "value in each memory that the token was sent to"},
+      {"memory_decay", "T,H,K", "log decay in each memory that the token was sent to"},
+      {"memory_strength", "T,H,K", "write strength in each memory that the token was sent to"},
       {"esl", "H_r,M", "effective sequence length: writes with r != 0"},
       {"selected", "H_r,M", "how often the router selected the slot"},
       {"ties", "H_r", "tokens whose cut between rank K and K+1 was a tie"},
@@ -77,7 +82,8 @@ namespace {
 // What read attribution is made of, whatever the family.
 bool attribution_field(std::string_view name) {
   for (const char* field : {"route_index", "route_weight", "log_decay", "write_strength", "read_weight", "query", "key",
-                            "query_rot", "key_rot", "skip", "state_rate"})
+                            "query_rot", "key_rot", "skip", "state_rate", "memory_query", "memory_key", "memory_decay",
+                            "memory_strength"})
     if (name == field) return true;
   return false;
 }

@@ -83,15 +83,13 @@ QString quantityFormula(Quantity q) { return QString::fromUtf8(text_of(q).formul
 
 namespace {
 // A row of weights belongs to one value channel where channels differ (Mamba): slots x tokens has no such picture.
-bool rows_differ(const HeadData& head) {
-  return head.matrix && (head.matrix->per_channel() || head.matrix->skip_varies());
-}
+bool rows_differ(const HeadData& head) { return head.attribution_by_slot(); }
 
 std::string attribution_missing(const HeadData& head, const analysis::GridRequest& request) {
-  if (!head.routes.no_reads.empty() && !head.matrix) return head.no_attribution;
+  if (!head.no_attribution.empty() && !head.routes.no_reads.empty()) return head.no_attribution;
   if (rows_differ(head))
-    return "every value channel reads its tokens with weights of its own: the token list and the inspector show those of "
-           "the selected slot";
+    return "every slot is read with weights of its own: the prompt's colours and the inspector show those of the selected "
+           "slot";
   return head.matrix ? "" : analysis::missing_quantity(head.routes, request);
 }
 

@@ -85,7 +85,7 @@ TokenFacts tokenFacts(const analysis::HeadData& head, int64_t token, int64_t ref
   sortRows(facts.slots, order);
 
   facts.no_reads = QString::fromStdString(head.no_attribution);
-  if (head.matrix) {
+  if (head.matrix || head.memories) {
     facts.reads_captured = true;
     for (const int64_t t : head.read_token) {
       if (t <= token) continue;

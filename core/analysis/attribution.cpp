@@ -55,12 +55,12 @@ Attribution read_attribution(const MatrixReads& m, int query_head, int64_t t, in
   const double* q = m.query.data() + (size_t(last) * m.heads.size() + size_t(head - m.heads.begin())) * n;
   std::vector<double> u(q, q + n);
   Attribution out;
-  out.weight.assign(size_t(t + 1), kNaN);
+  out.weight.assign(size_t(t + 1), m.own_tokens ? 0 : kNaN);
   int64_t expected = t;
   double sum = 0;
   for (int64_t row = last; row >= 0; --row, --expected) {
     const int64_t token = m.token.empty() ? row : m.token[size_t(row)];
-    if (token != expected) break;  // what lies before a gap cannot be followed
+    if (token != expected && !m.own_tokens) break;  // what lies before a gap cannot be followed
     const double* k = m.key.data() + size_t(row) * n;
     double dot = 0;
     for (size_t i = 0; i < n; ++i) dot += u[i] * k[i];
@@ -80,6 +80,87 @@ Attribution read_attribution(const MatrixReads& m, int query_head, int64_t t, in
   if (!m.skip.empty()) out.weight[size_t(t)] += m.skip[m.skip_varies() ? size_t(channel) : 0];
   out.read_of_nothing = kNaN;
   return out;
+}
+
+Attribution read_attribution(const MemoryReads& m, int query_head, int64_t t, int e) {
+  const auto head = std::find(m.heads.begin(), m.heads.end(), query_head);
+  if (head == m.heads.end()) refuse("query head " + std::to_string(query_head), "does not read these memories");
+  if (e < 0 || e >= m.memories) refuse("memory " + std::to_string(e), "not there", "0 to " + std::to_string(m.memories - 1));
+  const MatrixReads& part = m.part[size_t(head - m.heads.begin()) * size_t(m.memories) + size_t(e)];
+  if (t < 0 || t >= part.tokens) refuse("token " + std::to_string(t), "not there");
+  const int64_t row = row_of(part, t);
+  Attribution out{std::vector<double>(size_t(t + 1), 0), kNaN};
+  if (part.rows == 0 || row < 0) return out;  // not sent there: it reads nothing of it
+  out = read_attribution(part, query_head, t);
+  for (double& a : out.weight) a *= m.weight[size_t(e)][size_t(row)];
+  return out;
+}
+
+std::shared_ptr<const MemoryReads> load_memory_reads(const trace::Trace& trace, int run, const trace::LayerSpec& layer,
+                                                     const HeadRoutes& routes, std::string& why) {
+  const std::string at = "layers/" + std::to_string(layer.index) + "/";
+  const trace::RunInfo& info = run_info(trace, run);
+  const trace::DatasetInfo* data[4];
+  const char* names[] = {"memory_query", "memory_key", "memory_decay", "memory_strength"};
+  for (int i = 0; i < 4; ++i)
+    if (!(data[i] = info.find(at + names[i]))) {
+      why = layer.family + ": read attribution needs " + names[i] + ": run again with --capture attribution";
+      return nullptr;
+    }
+  if (routes.rows != routes.tokens) {
+    why = layer.family + ": read attribution needs every token: run again without --tokens";
+    return nullptr;
+  }
+  const auto& shape = data[0]->shape;
+  const int64_t k = routes.top_k;
+  if (shape.size() != 4 || shape[0] != routes.rows || shape[2] != k || shape[3] < 1 ||
+      shape[3] > trace::kMostCells / std::max<int64_t>(routes.rows * k, 1)) {
+    why = layer.family + ": memory_query has another shape than the layer, or is too large: capture a shorter prompt";
+    return nullptr;
+  }
+  const int64_t d_k = shape[3];
+  auto out = std::make_shared<MemoryReads>();
+  out->memories = routes.slots;
+  out->weight.resize(size_t(routes.slots));
+  const double scale = trace::layer_rule(layer).scale;
+  for (int h = 0; h < int(layer.heads); ++h) {
+    const int64_t place = head_place(layer, "captured_heads", h);
+    if (place < 0 || place >= shape[1]) continue;
+    std::vector<double> value[4];
+    for (int i = 0; i < 4; ++i) {
+      value[i] = trace.read_head(run, data[i]->path, int(place));
+      if (int64_t(value[i].size()) != routes.rows * k * (i < 2 ? d_k : 1))
+        throw Error({.file = trace.path().string(), .item = data[i]->path, .found = "another shape than memory_query has"});
+    }
+    const bool first = out->heads.empty();
+    out->heads.push_back(h);
+    const size_t base = out->part.size();
+    out->part.resize(base + size_t(routes.slots));
+    for (int64_t row = 0; row < routes.rows; ++row)
+      for (int64_t rank = 0; rank < k; ++rank) {
+        const uint32_t slot = routes.slot_at(row, int(rank));
+        if (slot >= uint32_t(routes.slots) || routes.weight_at(row, int(rank)) == 0) continue;  // dropped (spec: 14.3)
+        MatrixReads& m = out->part[base + slot];
+        const int64_t e = row * k + rank;
+        m.token.push_back(row);
+        m.query.insert(m.query.end(), value[0].begin() + e * d_k, value[0].begin() + (e + 1) * d_k);
+        m.key.insert(m.key.end(), value[1].begin() + e * d_k, value[1].begin() + (e + 1) * d_k);
+        m.log_decay.push_back(value[2][size_t(e)]);
+        m.strength.push_back(value[3][size_t(e)]);
+        if (first) out->weight[slot].push_back(routes.weight_at(row, int(rank)));
+      }
+    for (size_t i = base; i < out->part.size(); ++i) {
+      MatrixReads& m = out->part[i];
+      m.delta = m.own_tokens = true;
+      m.scale = scale;
+      m.d_k = d_k;
+      m.rows = int64_t(m.token.size());
+      m.tokens = routes.tokens;
+      m.heads = {h};
+    }
+  }
+  if (out->heads.empty()) why = layer.family + ": no query head of this layer was captured";
+  return why.empty() ? out : nullptr;
 }
 
 namespace {

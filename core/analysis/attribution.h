@@ -21,6 +21,7 @@ struct MatrixReads {
   double scale = 1;
   int64_t d_k = 0, rows = 0, tokens = 0;
   std::vector<int64_t> token;     // [rows] or empty: all tokens
+  bool own_tokens = false;        // `token` is all that this memory saw: nothing lies between its rows
   std::vector<double> key;        // [rows, d_k] as it enters the memory (after RoPE)
   std::vector<double> log_decay;  // g: [rows], [rows, d_k] or empty: 0
   std::vector<double> strength;   // beta: [rows], or empty: 1
@@ -43,6 +44,21 @@ struct MatrixReads {
 // not captured get NaN. Throws Error for a head that is none of `heads`, a token that was not captured and a channel that is
 // not there.
 Attribution read_attribution(const MatrixReads&, int query_head, int64_t t, int channel = 0);
+
+// Routed memories (mom): a matrix state for each query head and memory, over the tokens that were sent there. o_t = sum over
+// memories e and tokens j of A_e[t,j] v_j^e, where v_j^e is the token's value in that memory.
+struct MemoryReads {
+  int memories = 0;
+  std::vector<int> heads;
+  std::vector<MatrixReads> part;             // [heads, memories]
+  std::vector<std::vector<double>> weight;   // [memories][row of the part] route weight
+};
+
+// A_e[t, j], j = 0..t, of memory `e`; 0 for tokens that it did not see. Throws as above.
+Attribution read_attribution(const MemoryReads&, int query_head, int64_t t, int e);
+// Null when they cannot be made; `why` says what is missing. `routes` are those of the layer.
+std::shared_ptr<const MemoryReads> load_memory_reads(const trace::Trace&, int run, const trace::LayerSpec&,
+                                                     const HeadRoutes& routes, std::string& why);
 
 // The reads of one head of a matrix-state layer. Null when they cannot be made; `why` then says what is missing and how to
 // capture it. Throws Error for damage.

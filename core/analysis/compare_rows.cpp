@@ -121,7 +121,7 @@ SlotGrid cells_of(const HeadData& head, const DifferenceRequest& request, std::v
   r.reference = reference;
   if (request.quantity == Quantity::read_attribution) {
     r.read_weight = head.mean_reads_at(reference);
-    if (head.matrix) r.attribution = mean_attribution(head, reference);
+    if (head.matrix && !head.attribution_by_slot()) r.attribution = mean_attribution(head, reference);
   }
   return head.grid(r);
 }

@@ -33,6 +33,11 @@ std::vector<double> HeadData::mean_reads_at(int64_t token) const {
 }
 
 Attribution HeadData::attribution(int64_t t, int h, int channel) const {
+  if (memories) {
+    const bool known = std::find(memories->heads.begin(), memories->heads.end(), h) != memories->heads.end() &&
+                       channel >= 0 && channel < memories->memories && t >= 0 && t < routes.tokens;
+    return known ? read_attribution(*memories, h, t, channel) : Attribution{};
+  }
   if (matrix) {
     const bool known = std::find(matrix->heads.begin(), matrix->heads.end(), h) != matrix->heads.end() &&
                        (matrix->token.empty() || std::binary_search(matrix->token.begin(), matrix->token.end(), t));
@@ -94,6 +99,15 @@ SlotGrid reduce_reads(const HeadData& data, int h, const GridRequest& asked, Pro
 namespace {
 
 void add_matrix_reads(const trace::Trace& trace, int run, const trace::LayerSpec& spec, HeadData& data) {
+  if (spec.route_kind == "sparse") {
+    data.memories = load_memory_reads(trace, run, spec, data.routes, data.no_attribution);
+    if (!data.memories) return;
+    data.read_heads = data.memories->heads;
+    for (int64_t t = std::max<int64_t>(query_token(trace.run(run)), 0);
+         t < data.routes.tokens && int(data.read_token.size()) < kMostMatrixReads; ++t)
+      data.read_token.push_back(t);
+    return;
+  }
   data.matrix = load_matrix_reads(trace, run, spec, data.head, data.no_attribution);
   if (!data.matrix) return;
   data.read_heads = data.matrix->heads;

@@ -34,9 +34,12 @@ struct HeadData {
   // Of a matrix state, which has no read softmax: read_token are then the captured tokens from the query on (at most
   // kMostMatrixReads), read_heads its query heads, and read_weight is empty.
   std::shared_ptr<const MatrixReads> matrix;
+  std::shared_ptr<const MemoryReads> memories;  // of routed memories (mom), likewise
+  // Rows of A differ between slots (Mamba's channels, mom's memories): there is none of the head as a whole.
+  bool attribution_by_slot() const { return memories || (matrix && (matrix->per_channel() || matrix->skip_varies())); }
   std::string no_attribution;  // why there is no read attribution; "" where there is
 
-  // A[t, j], j = 0..t, of query head `h` in any family; `channel`: the slot where rows differ between channels (Mamba).
+  // A[t, j], j = 0..t, of query head `h` in any family; `channel`: the slot where attribution_by_slot().
   // weight is empty where nothing was captured at `t`.
   Attribution attribution(int64_t t, int h, int channel = 0) const;
   // p over slots at `token` for query head `h` (one of read_heads); empty when not captured there.

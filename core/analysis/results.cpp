@@ -152,7 +152,9 @@ AnalysisReport analyse(const trace::Trace& trace, int run, const AnalyseOptions&
       for (const SlotReport& slot : h.slot) h.underflowed += int64_t(slot.selected) - int64_t(slot.esl);
       if (out.query_reached) h.key = report_key(*data, out.key_tokens, out.query);
       const auto reads = chosen_reads(data->read_token, info.tokens, out.query, options.max_reads);
-      for (const int64_t token : reads)
+      if (data->attribution_by_slot())
+        notes.insert(s.mixer + ": every slot has read weights of its own, so there are no reads of a head as a whole");
+      for (const int64_t token : data->attribution_by_slot() ? std::vector<int64_t>() : reads)
         for (const int head : data->read_heads)
           h.reads.push_back(report_read(*data, token, head, out.key_tokens, used_roles, options.top_tokens));
       if (reads.size() < data->read_token.size())

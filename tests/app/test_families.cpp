@@ -48,7 +48,7 @@ class TestFamilies : public QObject {
     QTest::newRow("gdn_default") << 4;      // the same
     QTest::newRow("kda_default") << 4;      // the same
     QTest::newRow("mamba_default") << 5;    // and read attribution as slots x tokens
-    QTest::newRow("mom_default") << 5;      // and read attribution
+    QTest::newRow("mom_default") << 5;      // and read attribution as slots x tokens
   }
 
   void everyViewShowsSomethingOrSaysWhy() {

@@ -7,6 +7,7 @@ constexpr std::string_view kNames[kFieldCount] = {
     "route_index", "route_weight", "log_decay", "write_strength", "read_weight", "state_k", "state_v",   "state",
     "hidden",      "mixer_in",     "mixer_out", "query",          "key",         "query_rot", "key_rot", "value",
     "read_out",    "skip",         "state_rate",
+    "memory_query", "memory_key", "memory_value", "memory_decay", "memory_strength",
     "esl",         "selected",     "ties",      "margin",         "logits",      "top_ids", "top_logprob",
 };
 

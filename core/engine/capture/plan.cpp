@@ -257,7 +257,8 @@ class Planner {
     if (!stream && !tells(shape, field)) {
       // Fields of a few families only: who asks for all of them (`attribution`) misses none elsewhere.
       const auto few = {Field::query_rot, Field::key_rot, Field::skip, Field::state_rate};
-      if (std::find(few.begin(), few.end(), field) != few.end() &&
+      const bool memory = field_name(field).starts_with("memory_");
+      if ((memory || std::find(few.begin(), few.end(), field) != few.end()) &&
           std::all_of(few.begin(), few.end(), [this](Field f) { return wanted(f); }))
         return;
       const bool route = field == Field::route_index || field == Field::route_weight || field == Field::esl ||
@@ -324,6 +325,17 @@ class Planner {
         break;
       case Field::read_out:
         row = {heads, shape.d_v};
+        break;
+      case Field::memory_query:
+      case Field::memory_key:
+        row = {heads, shape.top_k, shape.d_k};
+        break;
+      case Field::memory_value:
+        row = {heads, shape.top_k, shape.d_v};
+        break;
+      case Field::memory_decay:
+      case Field::memory_strength:
+        row = {heads, shape.top_k};
         break;
       case Field::skip:
         row = {route_heads, shape.d_v};

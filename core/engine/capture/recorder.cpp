@@ -47,6 +47,7 @@ bool in_ranges(const Ranges& ranges, int64_t at) {
 
 bool on_route_heads(Field field, const LayerShape& shape) {
   if (field == Field::log_decay) return shape.decay != Columns::query_head;
+  if (field_name(field).starts_with("memory_")) return false;
   return field != Field::read_weight && field != Field::query && field != Field::query_rot && field != Field::read_out;
 }
 

@@ -62,10 +62,14 @@ LayerShape MomConfig::shape() const {
   shape.strength = Columns::selected;
   shape.state_elements *= slots();
   shape.fields = {Field::route_index, Field::route_weight, Field::write_strength, Field::state,
-                  Field::esl,         Field::selected,     Field::ties,           Field::margin};
+                  Field::esl,         Field::selected,     Field::ties,           Field::margin,
+                  Field::read_out,    Field::memory_query, Field::memory_key,     Field::memory_value,
+                  Field::memory_decay, Field::memory_strength};
   shape.note = std::to_string(topk) + " of " + std::to_string(memories) + " memories" + (shared ? " and a shared one" : "");
   shape.attributes = {{"slot", std::string("memory: a gated delta state of every head")},
                       {"scale", sizes.scale},
+                      {"delta", int64_t(1)},
+                      {"readout", std::string("inner products with the query, weighted by the route")},
                       {"shared_slot", shared ? memories : int64_t(-1)},
                       {"write_strength", std::string("beta inside the memory, the mean over its heads")},
                       {"keep", std::string("of a routed memory exp(g) (I - beta k k^T) per head, else 1")}};
@@ -145,13 +149,16 @@ class Mom final : public MatrixMixer {
     for (at::Tensor& t : state.tensors) t = t.clone();  // memories that no token is sent to stay as they are
     at::Tensor o = at::zeros({batch, tokens, s.heads, s.d_v}, n_.options(n_.exact));
     at::Tensor strength = at::zeros({batch, tokens, c_.slots()}, n_.options(n_.exact));
+    Inside inside = told_inside(batch * tokens * shape_.top_k, observer);
     for (int64_t b = 0; b < batch; ++b)
       for (int64_t e = 0; e < c_.slots(); ++e) {
         const at::Tensor weight =
             at::where(route.index[b] == e, route.weight[b].to(n_.exact), 0.0).sum({-2, -1});  // [T]
         const at::Tensor rows = at::nonzero(weight).squeeze(1);  // in the order of time
         if (rows.size(0) == 0) continue;
-        const at::Tensor y = visit(e, x[b].index_select(0, rows).unsqueeze(0), state, b, rows, strength);
+        inside.place = (b * tokens + rows) * shape_.top_k +
+                       (route.index[b].squeeze(1) == e).to(at::kLong).argmax(-1).index_select(0, rows);
+        const at::Tensor y = visit(e, x[b].index_select(0, rows).unsqueeze(0), state, b, rows, strength, inside);
         const at::Tensor share = weight.index_select(0, rows).view({-1, 1, 1});
         o[b].index_copy_(0, rows, o[b].index_select(0, rows) + share * y);
       }
@@ -160,6 +167,8 @@ class Mom final : public MatrixMixer {
       const at::Tensor beta = at::gather(strength.unsqueeze(2), 3, index.clamp_min(0));
       observer.tell(Field::write_strength, layer_, at::where(index < 0, 0.0, beta));
     }
+    tell_inside(inside, batch, tokens, observer);
+    tell(observer, Field::read_out, o);
     state.position += tokens;
     return gated_output(x, o, norm_, c_.norm_eps, gate_, out_);
   }
@@ -177,6 +186,29 @@ class Mom final : public MatrixMixer {
     QkvProjection qkv;
     at::Tensor beta, decay;
   };
+
+  // What each token asked for and wrote in each of its memories, [B T K, H, ...]; undefined: nobody wants it.
+  struct Inside {
+    at::Tensor query, key, value, decay, strength;
+    at::Tensor place;  // rows of the present memory's tokens
+  };
+  static constexpr Field kInside[] = {Field::memory_query, Field::memory_key, Field::memory_value, Field::memory_decay,
+                                      Field::memory_strength};
+
+  Inside told_inside(int64_t rows, Observer& observer) const {
+    if (std::none_of(std::begin(kInside), std::end(kInside), [&](Field f) { return observer.wants(f, layer_); })) return {};
+    const MatrixSizes& s = c_.sizes;
+    const auto zeros = [&](at::IntArrayRef shape) { return at::zeros(shape, n_.options(n_.exact)); };
+    return {zeros({rows, s.heads, s.d_k}), zeros({rows, s.heads, s.d_k}), zeros({rows, s.heads, s.d_v}),
+            zeros({rows, s.heads}), zeros({rows, s.heads}), {}};
+  }
+
+  void tell_inside(const Inside& inside, int64_t batch, int64_t tokens, Observer& observer) const {
+    if (!inside.query.defined()) return;
+    const at::Tensor* values[] = {&inside.query, &inside.key, &inside.value, &inside.decay, &inside.strength};
+    for (size_t i = 0; i < std::size(kInside); ++i)  // -> [B,T,H,K,...]
+      tell(observer, kInside[i], values[i]->unflatten(0, {batch, tokens, shape_.top_k}).transpose(2, 3));
+  }
 
   // Softmax over the memories, the best of them with weights that sum to 1; the shared one last (spec: 14.3 step 1).
   Route choose(const at::Tensor& x, Observer& observer) const {
@@ -196,7 +228,7 @@ class Mom final : public MatrixMixer {
 
   // The tokens x [1,n,D] of memory e, at `rows` of the segment: its state moves on. -> [n,H,d_v]
   at::Tensor visit(int64_t e, const at::Tensor& x, MixerState& state, int64_t b, const at::Tensor& rows,
-                   at::Tensor& strength) const {
+                   at::Tensor& strength, Inside& inside) const {
     const MatrixSizes& s = c_.sizes;
     const Memory& memory = memories_[size_t(e)];
     const auto part = [&](size_t i) { return state.tensors[i][b][e].unsqueeze(0); };
@@ -205,6 +237,13 @@ class Mom final : public MatrixMixer {
     in.strength = delta_strength(x, memory.beta, false, n_.exact);
     in.log_decay = head_log_decay(x, memory.decay, a_log_, dt_bias_, n_.exact);
     in.state = part(0);
+    if (inside.query.defined()) {
+      const auto put = [&](at::Tensor& into, const at::Tensor& value) {
+        into.index_copy_(0, inside.place, value[0].to(into.scalar_type()));
+      };
+      put(inside.query, in.query), put(inside.key, in.key), put(inside.value, in.value);
+      put(inside.decay, in.log_decay), put(inside.strength, in.strength);
+    }
     const MatrixStateOutput out = matrix_state_scan(in);
     state.tensors[0][b][e].copy_(out.state[0]);
     for (size_t i = 0; i < 3; ++i) state.tensors[i + 1][b][e].copy_(tails[i][0]);
