@@ -13,6 +13,7 @@
 #include "views/export.h"
 #include "views/heatmap_data.h"
 #include "views/heatmap_view.h"
+#include "views/raster_view.h"
 #include "views/view.h"
 
 namespace slotscope::app {
@@ -62,6 +63,23 @@ void applyHeatmapOptions(views::View* view, const FigureCommand& c) {
   heatmap->drawNow();
 }
 
+// The other routers show what the window would show of them first: run 0, its best head.
+void applyRasterOptions(views::RasterView* raster, const FigureCommand& c, int64_t tokens) {
+  if (c.tokens) {
+    const long long wanted = std::min<long long>(c.tokens->second, tokens) - c.tokens->first;
+    if (wanted > analysis::kMostRasterTokens)
+      refuse("--tokens", std::to_string(wanted) + " tokens", "at most " + std::to_string(analysis::kMostRasterTokens));
+    raster->setTokens(0);
+  }
+  for (const std::string& file : c.beside) {
+    const auto trace = trace::Trace::open(file);
+    if (trace->run_count() == 0) throw Error({.file = file, .item = "runs", .found = "none", .expected = "at least 1"});
+    const auto run = readRun(trace, 0);
+    const auto& first = run->summary.first;
+    raster->addBeside(run, analysis::load_head(*trace, 0, first.layer, first.head));
+  }
+}
+
 // Everything that can be refused without opening the trace.
 void checkOptions(const FigureCommand& c) {
   if (!c.quantity.empty()) {
@@ -80,13 +98,15 @@ void checkOptions(const FigureCommand& c) {
       refuse("--map", "'" + c.map + "'", "one of " + views::colourMapNames().join(", ").toStdString());
     if (c.kind != "heatmap") refuse("--map", "with --kind " + c.kind, "--kind heatmap");
   }
-  if (c.tokens && c.kind != "heatmap" && c.kind != "compare")
-    refuse("--tokens", "with --kind " + c.kind, "--kind heatmap or compare");
   const bool compares = c.kind == "compare";
   if (compares && c.compare.empty()) refuse("--kind", "compare without a second trace", "--compare B.h5");
   if (!compares && !c.compare.empty()) refuse("--compare", "with --kind " + c.kind, "--kind compare");
   if (!compares && (c.layer_b || c.head_b || c.run_b || !c.ranges.empty() || c.compare_layout != "stacked"))
     refuse("--run-b, --layer-b, --head-b, --layout, --ranges", "with --kind " + c.kind, "--kind compare");
+  if (c.tokens && c.kind != "heatmap" && c.kind != "compare" && c.kind != "raster")
+    refuse("--tokens", "with --kind " + c.kind, "--kind heatmap, raster or compare");
+  if (!c.beside.empty() && c.kind != "raster") refuse("--beside", "with --kind " + c.kind, "--kind raster");
+  if (c.beside.size() > 4) refuse("--beside", std::to_string(c.beside.size()) + " traces", "at most 4");
   const std::string suffix = QFileInfo(QString::fromStdString(c.out)).suffix().toLower().toStdString();
   if (suffix != "png" && suffix != "svg" && suffix != "pdf")
     refuse("--out", "'" + c.out + "'", "a name ending in .png, .svg or .pdf");
@@ -185,9 +205,10 @@ QStringList makeFigure(const FigureCommand& c) {
       makeView(QString::fromStdString(c.kind), &selection, nullptr, nullptr));
   view->setRun(run);
   // Grids show all heads; the others need theirs, and say why when it has no routes.
-  if (c.kind == "heatmap" || c.kind == "esl")
+  if (showsOneHead(QString::fromStdString(c.kind)))
     view->setHead(analysis::load_head(*trace, c.run, spec.index, head));
   applyHeatmapOptions(view.get(), c);
+  if (auto* raster = qobject_cast<views::RasterView*>(view.get())) applyRasterOptions(raster, c, info.tokens);
 
   return views::exportFigure(*view, QString::fromStdString(c.out), exportOptions(c));
 }

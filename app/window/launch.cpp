@@ -28,6 +28,7 @@ The format follows the name: .png (see --dpi), .svg and .pdf (text stays text). 
 Examples:
   slotscope figure run.h5 --kind heatmap --out heatmap.png
   slotscope figure run.h5 --kind heatmap --layer 3 --head 0 --tokens 128:192 --quantity survival --map viridis --out zoom.svg
+  slotscope figure raven.h5 --kind raster --beside gsa.h5 --beside swa.h5 --out routers.svg
   slotscope figure run.h5 --kind allocation --size 900x600 --csv --out allocation.pdf
   slotscope figure raven.h5 --kind compare --compare gsa.h5 --out compare.pdf
 
@@ -97,7 +98,7 @@ Launch parseCommandLine(int argc, char** argv) {
   sub->add_option("trace", figure.trace, "The trace")->required()->type_name("TRACE.h5");
   sub->add_option("--kind", figure.kind, "Which figure")
       ->required()
-      ->check(CLI::IsMember({"heatmap", "esl", "esl-grid", "allocation", "compare"}));
+      ->check(CLI::IsMember({"heatmap", "esl", "esl-grid", "allocation", "raster", "compare"}));
   sub->add_option("--out", figure.out, "File to write: .png, .svg or .pdf")->required()->type_name("FILE");
   sub->add_option("--run", figure.run, "Which run of the trace, from 0")
       ->check(CLI::NonNegativeNumber)
@@ -108,8 +109,13 @@ Launch parseCommandLine(int argc, char** argv) {
       ->check(CLI::NonNegativeNumber);
   sub->add_option("--token", figure.token, "Selected token: reference of survival and reads")
       ->check(CLI::NonNegativeNumber);
-  sub->add_option("--tokens", tokens, "Token range A:B on the axis, B not included (heatmap)")
+  sub->add_option("--tokens", tokens, "Token range A:B on the axis, B not included (heatmap, raster)")
       ->type_name("A:B");
+  sub->add_option("--beside", figure.beside,
+                  "Another trace whose router stands beside this one (raster; its own best head; may be repeated)")
+      ->type_name("TRACE.h5")
+      ->expected(1)
+      ->take_all();
   sub->add_option("--quantity", figure.quantity,
                   "What the heatmap shows: write-strength, route-weight, log-gate, survival, survival-of, "
                   "read-weight, read-attribution");

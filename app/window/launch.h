@@ -20,6 +20,7 @@ struct FigureCommand {
   int run_b = 0;
   std::optional<int> layer_b, head_b;  // not given: the best head of B
   std::string compare_layout = "stacked", ranges;
+  std::vector<std::string> beside;  // traces
   std::string quantity, map, theme = "light";
   std::optional<std::pair<int, int>> size;  // logical pixels at 96 dpi
   double dpi = 300;

@@ -350,7 +350,7 @@ void MainWindow::exportFigure() {
   const QString place = QString(" · L%1·H%2").arg(s.layer).arg(s.head);
   for (Dock* d : view_area_->docks())
     if (auto* view = qobject_cast<views::View*>(d->body())) {
-      const bool one_head = view->figureKind() == "heatmap" || view->figureKind() == "esl";
+      const bool one_head = showsOneHead(view->figureKind());
       offered.append({one_head ? d->windowTitle() + place : d->windowTitle(), view});
     }
   for (const auto& view : panel_views_)

@@ -119,7 +119,7 @@ void MainWindow::connectView(views::View* view, Dock* dock) {
       map->fillMenu(menu);
       menu->addSeparator();
     }
-    const bool one_head = view->figureKind() == "heatmap" || view->figureKind() == "esl";
+    const bool one_head = showsOneHead(view->figureKind());
     if (dock->kind() == Dock::Kind::view && one_head) {
       if (dock->property("pinned").toBool())
         menu->addAction("Unpin", this, [this, dock] { unpinView(dock); });

@@ -10,6 +10,7 @@
 #include "views/inspector_view.h"
 #include "views/output_view.h"
 #include "views/prompt_view.h"
+#include "views/raster_view.h"
 #include "views/tensor_view.h"
 
 namespace slotscope::app {
@@ -21,6 +22,7 @@ const QList<ViewKind>& viewKinds() {
       {"esl-grid", "ESL grid", "Effective sequence length of all layers and heads"},
       {"allocation", "Allocation", "Which slots hold retrieval tokens, others, or both"},
       {"compare", "Compare A/B", "Two traces of one prompt, side by side or as a difference", false},
+      {"raster", "Router raster", "Which slots each token writes, between dense and FIFO", false},
       {"tensor", "Tensor", "Values, statistics and histogram of one tensor of the checkpoint", false},
   };
   return kinds;
@@ -41,6 +43,8 @@ std::optional<views::CompareLayout> compareLayout(const std::string& name) {
   return std::nullopt;
 }
 
+bool showsOneHead(const QString& kind) { return kind == "heatmap" || kind == "esl" || kind == "raster"; }
+
 views::View* makeView(const QString& kind, views::SelectionModel* selection, views::Worker* draw,
                       QWidget* parent) {
   if (kind == "heatmap") return new views::HeatmapView(selection, draw, parent);
@@ -50,6 +54,7 @@ views::View* makeView(const QString& kind, views::SelectionModel* selection, vie
   if (kind == "esl") return new views::EslView(selection, parent);
   if (kind == "esl-grid") return new views::EslGridView(selection, parent);
   if (kind == "allocation") return new views::AllocationView(selection, parent);
+  if (kind == "raster") return new views::RasterView(selection, parent);
   if (kind == "prompt") return new views::PromptView(selection, parent);
   if (kind == "inspector") return new views::InspectorView(selection, parent);
   if (kind == "output") return new views::OutputView(selection, parent);

@@ -21,6 +21,8 @@ struct ViewKind {
 // Kinds of the view area, in menu order.
 const QList<ViewKind>& viewKinds();
 QString viewTitle(const QString& kind);
+// Whether a view shows the one head that is selected, so that it can be pinned to another.
+bool showsOneHead(const QString& kind);
 
 // "stacked", "side-by-side", "overlay", "difference"; nothing for other texts.
 std::optional<views::CompareLayout> compareLayout(const std::string& name);
