@@ -1,7 +1,8 @@
-// One tensor at a time: from the Checkpoint panel to the Tensor view.
+// Views of the opened checkpoint: one tensor at a time, and its routing-slot card.
 #include "app/window/checkpoint_panel.h"
 #include "app/window/docks.h"
 #include "app/window/main_window.h"
+#include "app/window/memory_card.h"
 #include "views/tensor_view.h"
 
 namespace slotscope::app {
@@ -41,6 +42,14 @@ void MainWindow::connectTensorView(views::TensorView* view) {
     chooseTensor(tensor, true);
   });
   reader->tell(view);
+}
+
+void MainWindow::fillCard(views::MemoryCardView* view) {
+  const auto& open = controller_->checkpoint();
+  view->setCard(open ? memoryCard(*open) : views::MemoryCardData{},
+                !open         ? QString("No checkpoint is open: its folder says what its memory is.")
+                : !open->info ? "This checkpoint cannot be run: " + open->why
+                              : QString());
 }
 
 // A click or Enter brings the view; moving through the list changes what a view on screen shows and never

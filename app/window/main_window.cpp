@@ -33,6 +33,7 @@
 #include "views/compare_model.h"
 #include "views/differences_view.h"
 #include "views/format.h"
+#include "views/memory_card_view.h"
 #include "views/output_view.h"
 #include "views/theme.h"
 
@@ -313,6 +314,8 @@ void MainWindow::checkpointOpened() {
   if (!devices_known_) controller_->findDevices();
   devices_known_ = true;
   checkpoint_panel_->setCheckpoint(open);
+  for (views::View* view : allViews())
+    if (auto* card = qobject_cast<views::MemoryCardView*>(view)) fillCard(card);
   bar_->setRunEnabled(open->info != nullptr, open->why);
   if (!open->info) showPanel("panel.checkpoint");
   refreshTitle();

@@ -15,6 +15,7 @@ class QMenuBar;
 namespace slotscope::views {
 class CompareModel;
 class CompareView;
+class MemoryCardView;
 class TensorView;
 }
 
@@ -148,6 +149,7 @@ class MainWindow : public QWidget {
   void checkpointOpened();
   void connectTensors();
   void connectTensorView(views::TensorView* view);
+  void fillCard(views::MemoryCardView* view);
   void chooseTensor(int tensor, bool open);
   void refreshTitle();
   void refreshBrush();

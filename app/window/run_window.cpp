@@ -60,8 +60,11 @@ int runWindow(const Launch& launch) {
       if (auto* view = qobject_cast<views::CompareView*>(window.findView("compare"))) view->wantLayoutKind(*layout);
   }
   if (!launch.view.empty()) {
+    const QString kind = QString::fromStdString(launch.view);
+    bool there = false;
     for (Dock* d : window.viewArea()->docks())
-      if (d->id().section('.', 1, 1) == QString::fromStdString(launch.view)) d->raise();
+      if (d->id().section('.', 1, 1) == kind) d->raise(), there = true;
+    if (!there) window.addView(kind);
   }
   if (!launch.screenshot.empty()) takePicture(window, launch);
   return QApplication::exec();

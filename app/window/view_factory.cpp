@@ -8,6 +8,7 @@
 #include "views/heads_view.h"
 #include "views/heatmap_view.h"
 #include "views/inspector_view.h"
+#include "views/memory_card_view.h"
 #include "views/output_view.h"
 #include "views/prompt_view.h"
 #include "views/raster_view.h"
@@ -23,6 +24,7 @@ const QList<ViewKind>& viewKinds() {
       {"allocation", "Allocation", "Which slots hold retrieval tokens, others, or both"},
       {"compare", "Compare A/B", "Two traces of one prompt, side by side or as a difference", false},
       {"raster", "Router raster", "Which slots each token writes, between dense and FIFO", false},
+      {"card", "Routing-slot card", "Router, content, decay, readout and state size of the opened checkpoint", false},
       {"tensor", "Tensor", "Values, statistics and histogram of one tensor of the checkpoint", false},
   };
   return kinds;
@@ -54,6 +56,7 @@ views::View* makeView(const QString& kind, views::SelectionModel* selection, vie
   if (kind == "esl") return new views::EslView(selection, parent);
   if (kind == "esl-grid") return new views::EslGridView(selection, parent);
   if (kind == "allocation") return new views::AllocationView(selection, parent);
+  if (kind == "card") return new views::MemoryCardView(parent);
   if (kind == "raster") return new views::RasterView(selection, parent);
   if (kind == "prompt") return new views::PromptView(selection, parent);
   if (kind == "inspector") return new views::InspectorView(selection, parent);

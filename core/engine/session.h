@@ -25,6 +25,15 @@ struct DeviceInfo {
 // CUDA, no driver, driver too old (both versions), no device. Never throws.
 std::vector<DeviceInfo> devices(std::string* why_no_cuda = nullptr);
 
+// One row of the memory table (spec: model-zoo 17), in words and as formulas: S is the memory, r the route, x_t the layer's
+// input; "_x" and "_{xy}" are indices, "^x" exponents.
+struct MemoryCard {
+  std::string router, content, decay, readout;
+  struct Formulas {
+    std::string router, content, decay, readout;
+  } formulas = {};
+};
+
 struct LayerInfo {
   int index = 0;
   std::string mixer;       // "raven", "attention"
@@ -32,11 +41,7 @@ struct LayerInfo {
   int64_t heads = 0, route_heads = 0, slots = 0, top_k = 0, d_k = 0, d_v = 0;
   int64_t state_bytes = 0;            // float32 state of one prompt; attention: per token
   std::string note;                   // "window 4, RoPE theta 10000"
-};
-
-// One row of the memory table (spec: model-zoo 17).
-struct MemoryCard {
-  std::string router, content, decay, readout;
+  MemoryCard card;                    // of this layer: attention layers of hybrids have their own
 };
 
 // What config.json and the tensor names and shapes say; no weight is read.
@@ -46,7 +51,7 @@ struct ModelInfo {
   int64_t hidden_size = 0, vocab_rows = 0, parameters = 0;
   bool tied = false;
   std::vector<LayerInfo> layers;
-  MemoryCard card;
+  MemoryCard card;  // of the family's mixer
   std::string config_json;
   std::string tensor_digest;           // SHA-256 of the sorted lines "name dtype shape"
   std::vector<std::string> notes;      // facts worth a line

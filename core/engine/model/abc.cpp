@@ -67,7 +67,11 @@ void AbcConfig::tensors(formats::TensorList& list) const {
 
 MemoryCard AbcConfig::card() const {
   return {"all " + std::to_string(sizes.slots) + " slots, strength softmax over time", "k, v",
-          "per slot, 1 - strength", "softmax over all slots"};
+          "per slot, 1 - strength", "softmax over all slots",
+          {"r_t[i] = 1, s_t[i] = exp(l_t[i] − z_t[i]), z_t = log Σ_{j≤t} exp l_j",
+           "(k_t, v_t)",
+           "S_t[i] = exp(z_{t−1}[i] − z_t[i]) S_{t−1}[i] + s_t[i] (k_t, v_t)",
+           "o_t = softmax(q_t K_t^⊤ / √d) V_t"}};
 }
 
 class Abc final : public DenseSlotMixer {

@@ -65,7 +65,11 @@ void DeltaNetConfig::tensors(formats::TensorList& list) const {
 }
 
 MemoryCard DeltaNetConfig::card() const {
-  return {"all value channels, strength beta", "(v - S^T k)_i k", "none beside the delta rule", "inner product with q"};
+  return {"all value channels, strength beta", "(v - S^T k)_i k", "none beside the delta rule", "inner product with q",
+          {"r_t[i] = 1",
+           "β_t (v_t − S_{t−1} k_t)[i] k_t",
+           "S_t = S_{t−1} (I − β_t k_t k_t^⊤) + β_t v_t k_t^⊤",
+           "o_t = S_t q_t / √d"}};
 }
 
 class DeltaNet final : public MatrixMixer {

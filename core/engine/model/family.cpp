@@ -101,6 +101,8 @@ ModelInfo describe_model(FamilyModel& model, const std::string& model_type,
   info.tied = c.tied;
   for (int i = 0; i < int(c.layers); ++i) info.layers.push_back(layer_info(shape_of(model, i), i));
   info.card = model.card();
+  for (LayerInfo& layer : info.layers)
+    layer.card = c.is_attention(layer.index) ? attention_card(c.attention[size_t(layer.index)]->window) : info.card;
   info.config_json = checkpoint.config_text();
   info.tensor_digest = formats::tensor_digest(checkpoint);
   for (const auto& row : c.rows) info.config.push_back({row.key, row.value, row.source});

@@ -57,7 +57,11 @@ class Fox final : public FamilyModel {
   LayerShape mixer_shape(int layer) const override { return attention_shape(options(layer)); }
 
   MemoryCard card() const override {
-    return {"slot t (append)", "k, v", "sigmoid forget gate per head, on all slots", "softmax over positions, decay as log bias"};
+    return {"slot t (append)", "k, v", "sigmoid forget gate per head, on all slots", "softmax over positions, decay as log bias",
+            {"r_t = e_t, one new slot",
+             "(k_t, v_t)",
+             "exp(Σ_{j<l≤t} log f_l) on every slot j, f_t = σ(W_f x_t + b)",
+             "o_t = softmax(q_t K_t^⊤ / √d + Σ log f) V_t"}};
   }
 
   std::unique_ptr<Mixer> mixer(int layer, const std::string& p, const Weights& w) const override {

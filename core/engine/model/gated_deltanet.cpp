@@ -65,7 +65,11 @@ void GatedDeltaNetConfig::tensors(formats::TensorList& list) const {
 }
 
 MemoryCard GatedDeltaNetConfig::card() const {
-  return {"all value channels, strength beta", "(v - S^T k)_i k", "scalar per head", "inner product with q"};
+  return {"all value channels, strength beta", "(v - S^T k)_i k", "scalar per head", "inner product with q",
+          {"r_t[i] = 1",
+           "β_t (v_t − α_t S_{t−1} k_t)[i] k_t",
+           "S_t = α_t S_{t−1} (I − β_t k_t k_t^⊤) + β_t v_t k_t^⊤, α_t = exp g_t",
+           "o_t = S_t q_t / √d"}};
 }
 
 class GatedDeltaNet final : public MatrixMixer {

@@ -73,7 +73,8 @@ void GlaConfig::tensors(formats::TensorList& list) const {
 }
 
 MemoryCard GlaConfig::card() const {
-  return {"all value channels", "v_i k", "per key channel, sigmoid(g)^(1/16)", "inner product with q"};
+  return {"all value channels", "v_i k", "per key channel, sigmoid(g)^(1/16)", "inner product with q",
+          {"r_t[i] = 1", "v_t[i] k_t", "S_t = S_{t−1} diag(exp g_t) + v_t k_t^⊤", "o_t = S_t q_t / √d"}};
 }
 
 class Gla final : public MatrixMixer {

@@ -64,7 +64,11 @@ void GsaConfig::tensors(formats::TensorList& list) const {
 
 MemoryCard GsaConfig::card() const {
   return {"all " + std::to_string(sizes.slots) + " slots, strength 1 - sigmoid(f)^(1/" + formats::number_text(tau) + ")",
-          "k, v", "per slot, sigmoid(f)^(1/" + formats::number_text(tau) + ")", "softmax over all slots"};
+          "k, v", "per slot, sigmoid(f)^(1/" + formats::number_text(tau) + ")", "softmax over all slots",
+          {"r_t[i] = 1, s_t[i] = 1 − σ(f_t[i])^{1/τ}",
+           "(k_t, v_t)",
+           "S_t[i] = σ(f_t[i])^{1/τ} S_{t−1}[i] + s_t[i] (k_t, v_t)",
+           "o_t = softmax(q_t K_t^⊤) V_t"}};
 }
 
 class Gsa final : public DenseSlotMixer {

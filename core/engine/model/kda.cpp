@@ -75,7 +75,11 @@ void KdaConfig::tensors(formats::TensorList& list) const {
 }
 
 MemoryCard KdaConfig::card() const {
-  return {"all value channels, strength beta", "(v - S^T k)_i k", "per key channel", "inner product with q"};
+  return {"all value channels, strength beta", "(v - S^T k)_i k", "per key channel", "inner product with q",
+          {"r_t[i] = 1",
+           "β_t (v_t − S_{t−1} D_t k_t)[i] k_t",
+           "S_t = S_{t−1} D_t (I − β_t k_t k_t^⊤) + β_t v_t k_t^⊤, D_t = diag(exp g_t)",
+           "o_t = S_t q_t / √d"}};
 }
 
 class Kda final : public MatrixMixer {

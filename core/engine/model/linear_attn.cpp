@@ -79,7 +79,8 @@ void LinearConfig::tensors(formats::TensorList& list) const {
 }
 
 MemoryCard LinearConfig::card() const {
-  return {"all value channels", "v_i k", "none", "inner product with q"};
+  return {"all value channels", "v_i k", "none", "inner product with q",
+          {"r_t[i] = 1", "v_t[i] φ(k_t)", "S_t = S_{t−1} + v_t φ(k_t)^⊤", "o_t = S_t φ(q_t) / √d"}};
 }
 
 // phi of one stream; the learned ones have their weights.

@@ -74,7 +74,11 @@ void MambaConfig::tensors(formats::TensorList& list) const {
 }
 
 MemoryCard MambaConfig::card() const {
-  return {"all channels, strength dt", "u_c B", "per channel and state, exp(dt A)", "inner product with C"};
+  return {"all channels, strength dt", "u_c B", "per channel and state, exp(dt A)", "inner product with C",
+          {"r_t[i] = 1",
+           "Δ_t[c] u_t[c] B_t",
+           "S_t[c] = exp(Δ_t[c] A[c]) ⊙ S_{t−1}[c] + Δ_t[c] u_t[c] B_t",
+           "y_t[c] = S_t[c] C_t + D[c] u_t[c]"}};
 }
 
 class Mamba final : public MatrixMixer {

@@ -101,7 +101,8 @@ void Mamba2Config::tensors(formats::TensorList& list) const {
 }
 
 MemoryCard Mamba2Config::card() const {
-  return {"all value channels, strength dt", "X_p B", "scalar per head, exp(dt A)", "inner product with C"};
+  return {"all value channels, strength dt", "X_p B", "scalar per head, exp(dt A)", "inner product with C",
+          {"r_t[i] = 1", "Δ_t X_t[p] B_t", "S_t = exp(Δ_t A_h) S_{t−1} + Δ_t X_t B_t^⊤", "y_t = S_t C_t + D X_t"}};
 }
 
 class Mamba2 final : public MatrixMixer {

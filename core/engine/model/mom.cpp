@@ -102,7 +102,11 @@ void MomConfig::tensors(formats::TensorList& list) const {
 MemoryCard MomConfig::card() const {
   const std::string router = "top-" + std::to_string(topk) + " of " + std::to_string(memories) + " memories, softmax";
   return {shared ? router + ", and a shared one" : router, "in a memory (v - S^T k)_i k, strength beta",
-          "in a routed memory scalar per head, else none", "weighted sum of the routed memories"};
+          "in a routed memory scalar per head, else none", "weighted sum of the routed memories",
+          {"r_t = norm(top_k(softmax(W_r x_t))), shared: 1",
+           "β_t (v_t − α_t S_{t−1}^e k_t) k_t^⊤ of each memory e with r_t[e] ≠ 0",
+           "α_t = exp g_t where written, else 1",
+           "o_t = Σ_e r_t[e] S_t^e q_t / √d"}};
 }
 
 class Mom final : public MatrixMixer {

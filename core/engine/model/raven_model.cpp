@@ -15,6 +15,12 @@ MemoryCard memory_card(const formats::RavenConfig& c) {
   card.content = "k, v";
   card.decay = mamba2 ? "scalar per head x route (Mamba2)" : "per slot x route (GLA)";
   card.readout = "softmax over all slots";
+  card.formulas = {"r_t = norm(top_{" + std::to_string(c.topk) + "}(" +
+                       (c.router_score == formats::RouterScore::sigmoid ? "σ" : "softmax") + "(W_r x_t)))",
+                   "(k_t, v_t)",
+                   mamba2 ? "S_t[i] = exp(a_t r_t[i]) S_{t−1}[i] + (1 − exp(a_t r_t[i])) (k_t, v_t)"
+                          : "S_t[i] = exp(a_t[i] r_t[i]) S_{t−1}[i] + (1 − exp(a_t[i] r_t[i])) (k_t, v_t)",
+                   "o_t = softmax(q_t K_t^⊤) V_t"};
   return card;
 }
 

@@ -64,7 +64,8 @@ void RetNetConfig::tensors(formats::TensorList& list) const {
 }
 
 MemoryCard RetNetConfig::card() const {
-  return {"all value channels", "v_i k", "fixed per head, 1 - 2^(-5-h)", "inner product with q"};
+  return {"all value channels", "v_i k", "fixed per head, 1 - 2^(-5-h)", "inner product with q",
+          {"r_t[i] = 1", "v_t[i] k_t", "S_t = γ_h S_{t−1} + v_t k_t^⊤, γ_h = 1 − 2^{−5−h}", "o_t = S_t q_t / √d"}};
 }
 
 class RetNet final : public MatrixMixer {

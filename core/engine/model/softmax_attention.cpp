@@ -199,6 +199,15 @@ LayerShape attention_shape(const AttentionOptions& o) {
   return shape;
 }
 
+MemoryCard attention_card(int64_t window) {
+  if (window == 0)
+    return {"slot t (append)", "k, v", "none", "softmax over positions",
+            {"r_t = e_t, one new slot", "(k_t, v_t)", "1", "o_t = softmax(q_t K_t^⊤ / √d) V_t"}};
+  const std::string w = std::to_string(window);
+  return {"slot t mod " + w + " (ring)", "k, v", "0 at the slot written, 1 elsewhere", "softmax over filled slots",
+          {"r_t = e_{t mod " + w + "}", "(k_t, v_t)", "1 − r_t[i]", "o_t = softmax(q_t K_t^⊤ / √d) V_t"}};
+}
+
 std::unique_ptr<Mixer> make_softmax_attention(const AttentionOptions& options, AttentionWeights weights,
                                               const Numerics& numerics) {
   return std::make_unique<SoftmaxAttention>(options, std::move(weights), numerics);

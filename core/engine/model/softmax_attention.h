@@ -33,6 +33,8 @@ struct AttentionWeights {
 };
 
 LayerShape attention_shape(const AttentionOptions&);
+// Its row of the memory table; window 0: full attention.
+MemoryCard attention_card(int64_t window);
 
 // State: keys (after RoPE) and values of the tokens that may still be seen, [B,S,H_kv,d], with a window the last W of them;
 // with forget gates their running sum of logs [B,S,H] in float64 as well.

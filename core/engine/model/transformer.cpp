@@ -55,9 +55,7 @@ class Transformer final : public FamilyModel {
   LayerShape mixer_shape(int layer) const override { return attention_shape(options(layer)); }
 
   MemoryCard card() const override {
-    if (c_.every.window == 0) return {"slot t (append)", "k, v", "none", "softmax over positions"};
-    return {"slot t mod " + std::to_string(c_.every.window) + " (ring)", "k, v", "0 at the slot written, 1 elsewhere",
-            "softmax over filled slots"};
+    return attention_card(c_.every.window);
   }
 
   std::unique_ptr<Mixer> mixer(int layer, const std::string& p, const Weights& w) const override {
