@@ -9,6 +9,7 @@
 #include "core/engine/model/mixer.h"
 #include "core/engine/model/numerics.h"
 #include "core/engine/model/weights.h"
+#include "core/engine/session.h"
 #include "core/formats/config.h"
 
 namespace slotscope::engine {
