@@ -74,7 +74,7 @@ void applyRasterOptions(views::RasterView* raster, const FigureCommand& c, int64
   for (const std::string& file : c.beside) {
     const auto trace = trace::Trace::open(file);
     if (trace->run_count() == 0) throw Error({.file = file, .item = "runs", .found = "none", .expected = "at least 1"});
-    const auto run = readRun(trace, 0);
+    const auto run = readRunData(trace, 0);
     const auto& first = run->summary.first;
     raster->addBeside(run, analysis::load_head(*trace, 0, first.layer, first.head));
   }

@@ -1,5 +1,7 @@
 #include "core/analysis/raster.h"
 
+#include "core/error.h"
+
 #include "tests/cases/analysis/twin.h"
 #include "tests/cases/case.h"
 
