@@ -125,9 +125,9 @@ double MemoryCardView::paintTable(QPainter* painter, double top, double width, c
 
 double MemoryCardView::paintSizes(QPainter* painter, double top, double width, const Theme& theme) const {
   const double s = theme.base / 12, line = 20 * s;
-  const auto column = columns(kMargin * s, width - 2 * kMargin * s, {1.1, 1.2, 1.6, 1.6, 1.3, 1.5, 1.5});
-  const char* const heads[] = {"Layers", "Route", "Slots, heads × M", "Written per token", "Width k, v", "State, one layer",
-                               "State, these layers"};
+  const auto column = columns(kMargin * s, width - 2 * kMargin * s, {0.9, 0.9, 1.7, 1.8, 1.1, 1.5, 1.3});
+  const char* const heads[] = {"Layers", "Route", "Slots, heads × M", "Written per token", "Width k, v", "State per layer",
+                               "In all"};
   for (size_t c = 0; c < column.size(); ++c)
     textAt(painter, QRectF(column[c].left(), top, column[c].width() - kPad, line), theme.labelSemibold(), theme.text2,
            QString::fromUtf8(heads[c]));
@@ -157,29 +157,23 @@ double MemoryCardView::paintSizes(QPainter* painter, double top, double width, c
   return y + 2 * line - top;
 }
 
-// One axis from FIFO to dense: the share of the slots that a token writes, on a logarithmic scale.
+// One axis from FIFO (a token writes 1 slot) to dense (all M): log(written) / log(M), so that each halving is one step.
 double MemoryCardView::paintAxis(QPainter* painter, double top, double width, const Theme& theme) const {
   const double s = theme.base / 12, line = 18 * s;
-  qint64 most = 2;
-  for (const MemoryCardRow& row : card_.rows)
-    if (!grows(row)) most = std::max(most, row.slots);
   const double left = kMargin * s + 90 * s, right = width - kMargin * s - 90 * s, y = std::round(top + line + 24 * s);
-  const auto x = [&](double share) {
-    return left + (right - left) * (std::log(share * double(most)) / std::log(double(most)));
-  };
   double lowest = y + line;
   textAt(painter, QRectF(kMargin * s, top, width - 2 * kMargin * s, line), theme.labelSemibold(), theme.text2,
          QStringLiteral("Between FIFO and dense: slots written per token"));
   if (painter) {
     painter->fillRect(QRectF(left, y, right - left, 1), theme.lineStrong);
-    for (double share = 1; share * double(most) >= 0.99; share /= 2) painter->fillRect(QRectF(x(share), y - 3, 1, 7), theme.lineStrong);
+    for (const double end : {left, right - 1}) painter->fillRect(QRectF(end, y - 3, 1, 7), theme.lineStrong);
     textAt(painter, QRectF(left - 90 * s, y - 10 * s, 82 * s, 20 * s), theme.ui, theme.text, QStringLiteral("FIFO"),
            Qt::AlignRight | Qt::AlignVCenter);
     textAt(painter, QRectF(right + 8 * s, y - 10 * s, 82 * s, 20 * s), theme.ui, theme.text, QStringLiteral("dense"));
     textAt(painter, QRectF(left - 40 * s, y + 6 * s, 80 * s, line), theme.label(), theme.text3,
-           QStringLiteral("1 of %1").arg(count(most)), Qt::AlignHCenter | Qt::AlignVCenter);
+           QStringLiteral("1 slot"), Qt::AlignHCenter | Qt::AlignVCenter);
     textAt(painter, QRectF(right - 40 * s, y + 6 * s, 80 * s, line), theme.label(), theme.text3,
-           QStringLiteral("%1 of %1").arg(count(most)), Qt::AlignHCenter | Qt::AlignVCenter);
+           QStringLiteral("all slots"), Qt::AlignHCenter | Qt::AlignVCenter);
   }
   double note = y + 8 * s + line;
   for (const MemoryCardRow& row : card_.rows) {
@@ -191,8 +185,9 @@ double MemoryCardView::paintAxis(QPainter* painter, double top, double width, co
       continue;
     }
     if (!painter || row.slots <= 0) continue;
-    const double share = std::clamp(double(writes(row)) / double(row.slots), 1.0 / double(most), 1.0);
-    const QPointF at(std::round(x(share)) + 0.5, y + 0.5);
+    const double place =
+        row.slots > 1 ? std::log(double(std::clamp<qint64>(writes(row), 1, row.slots))) / std::log(double(row.slots)) : 1;
+    const QPointF at(std::round(left + (right - left) * place) + 0.5, y + 0.5);
     painter->setRenderHint(QPainter::Antialiasing);
     painter->setPen(QPen(theme.surface, 1.5));
     painter->setBrush(theme.modelA);

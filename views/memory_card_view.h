@@ -35,6 +35,12 @@ class MemoryCardView : public PaintedView {
   void setCard(const MemoryCardData& card, const QString& why = {});
   const MemoryCardData& card() const { return card_; }
 
+  // It follows the checkpoint, not the open trace, whose messages and loading are none of its.
+  void setRun(std::shared_ptr<const RunData>) override {}
+  void setHead(std::shared_ptr<const analysis::HeadData>) override {}
+  void setMessage(const QString&, const QString&) override {}
+  void setLoading(bool, const QString&) override {}
+
   void paintFigure(QPainter&, const QRectF&, const Theme&, const FigureOptions&) override;
   QSizeF figureSize() const override;
   QString csv() const override;

@@ -56,7 +56,7 @@ Raster measured_raster(const HeadData& head, int64_t first, int64_t last) {
     for (int64_t e = head.writes.entries_until(slot, r.first - 1); e < end; ++e, ++writes) {
       const int row = slot - r.first_slot;
       if (row >= 0 && row < r.slots)
-        r.mark[size_t(row * r.tokens() + head.writes.token[size_t(e)] - r.first)] = Raster::written;
+        r.mark[size_t(row * r.tokens() + head.writes.token_at(e) - r.first)] = Raster::written;
     }
   }
   r.writes_per_token = captured ? double(writes) / double(captured) : std::numeric_limits<double>::quiet_NaN();

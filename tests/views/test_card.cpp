@@ -89,13 +89,13 @@ class TestCard : public QObject {
     OpenCard view;
     QCOMPARE(view.emptyText(), QStringLiteral("No checkpoint is open."));
     view.setCard(raven());
-    QCOMPARE(view.stateText(), QStringLiteral("262 kB for one prompt, however long"));
+    QCOMPARE(view.stateText().replace(QChar(0xA0), QLatin1Char(' ')), QStringLiteral("262 kB for one prompt, however long"));
     auto mixed = raven();
     mixed.rows.push_back(row(QStringLiteral("4"), 1, QStringLiteral("append"), 4, 0, 1, 1000));
     view.setCard(mixed);
-    QCOMPARE(view.stateText(), QStringLiteral("262 kB for one prompt and 1 kB for each token: 131 MB after 131 072"));
+    QCOMPARE(view.stateText().replace(QChar(0xA0), QLatin1Char(' ')), QStringLiteral("262 kB for one prompt and 1 kB for each token: 131 MB after 131 072"));
     view.setCard({QStringLiteral("llama"), {}, {row(QStringLiteral("0, 2"), 2, QStringLiteral("append"), 4, 0, 1, 1000)}});
-    QCOMPARE(view.stateText(), QStringLiteral("2 kB for each token: 262 MB after 131 072"));
+    QCOMPARE(view.stateText().replace(QChar(0xA0), QLatin1Char(' ')), QStringLiteral("2 kB for each token: 262 MB after 131 072"));
     view.setCard({}, QStringLiteral("This checkpoint cannot be run: because"));
     QCOMPARE(view.emptyText(), QStringLiteral("This checkpoint cannot be run: because"));
   }
@@ -157,12 +157,12 @@ class TestCard : public QObject {
     QCOMPARE(dense, int64_t(128) * 64);
     testing::keepPicture(view.grab().toImage(), QStringLiteral("raster"));
     // Pixels of the figure: each cell's middle has the colour of its mark.
-    QImage figure(900, 420, QImage::Format_RGB32);
+    QImage figure(1500, 700, QImage::Format_RGB32);
     QPainter painter(&figure);
     FigureOptions plain;
     plain.caption = plain.legend = false;
-    view.paintFigure(painter, QRectF(0, 0, 900, 420), Theme::light(), plain);
-    const auto plots = view.plotsFor(QRectF(0, 0, 900, 420), Theme::light());
+    view.paintFigure(painter, QRectF(0, 0, 1500, 700), Theme::light(), plain);
+    const auto plots = view.plotsFor(QRectF(0, 0, 1500, 700), Theme::light());
     const auto& r = view.panels()[1].raster;
     int checked = 0;
     for (int64_t c = 0; c < r.tokens(); c += 3)
@@ -173,7 +173,7 @@ class TestCard : public QObject {
         const QColor expected = r.at(slot, c) != analysis::Raster::written ? Theme::light().plot
                                 : red                                      ? Theme::light().retrieval
                                                                            : Theme::light().text;
-        QCOMPARE(figure.pixelColor(at.toPoint()), expected);
+        QCOMPARE(figure.pixelColor(int(at.x()), int(at.y())), expected);
         ++checked;
       }
     QVERIFY(checked > 1000);
