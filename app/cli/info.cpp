@@ -241,7 +241,7 @@ std::string tensors_text(const Checkpoint& c) {
 
 int run_info(const InfoSettings& s, const Console& console) {
   if (!s.flavour.empty() && std::find(flavour_names().begin(), flavour_names().end(), s.flavour) == flavour_names().end())
-    throw Error({.item = "--flavour", .found = "'" + s.flavour + "'", .expected = "fla or goombalab"}, Error::Kind::usage);
+    throw Error({.item = "--flavour", .found = "'" + s.flavour + "'", .expected = "fla, goombalab or nope"}, Error::Kind::usage);
   if (!s.tensor.empty()) return run_tensor_statistics(s, console);
   const Findings f = look(s);
   if (console.json) {

@@ -177,7 +177,7 @@ const std::vector<std::string>& router_dtype_names() {
   return names;
 }
 const std::vector<std::string>& flavour_names() {
-  static const std::vector<std::string> names = {"fla", "goombalab"};
+  static const std::vector<std::string> names = {"fla", "goombalab", "nope"};
   return names;
 }
 const std::vector<std::string>& task_names() {
@@ -242,8 +242,8 @@ void add_model_options(CLI::App& app, RunSettings& s) {
                  "(default float32). The trace says which")
       ->group(group)->option_text("float32|bf16");
   app.add_option("--flavour", s.flavour, "Which reference code the checkpoint comes from; without it, detected from "
-                 "config.json and the weights' shapes (`info` says why)")
-      ->group(group)->option_text("fla|goombalab");
+                 "config.json and the weights' shapes (`info` says why). nope: a transformer without RoPE, which no config.json tells")
+      ->group(group)->option_text("fla|goombalab|nope");
   app.add_option("--weights", s.weights, "Which weights of a torch.save file that holds several (`info` lists them; default: the "
                  "likely ones)")
       ->group(group)->option_text("NAME");

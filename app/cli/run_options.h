@@ -56,7 +56,7 @@ struct RunSettings {
 // The one list of names that exist; the window builds its choices from them.
 const std::vector<std::string>& dtype_names();         // float32, bfloat16, float64
 const std::vector<std::string>& router_dtype_names();  // float32, bf16
-const std::vector<std::string>& flavour_names();       // fla, goombalab
+const std::vector<std::string>& flavour_names();       // fla, goombalab, nope
 const std::vector<std::string>& task_names();          // passkey
 const std::vector<std::string>& store_names();         // float32, float16
 

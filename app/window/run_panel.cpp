@@ -397,8 +397,9 @@ void RunPanel::chooseFlavour() {
   menu->setAttribute(Qt::WA_DeleteOnClose);
   const QString now = model_.info ? QString::fromStdString(model_.info->flavour) : QString();
   menu->addAction("Detect", this, [this] { Q_EMIT flavourRequested({}); });
-  for (const char* name : {"fla", "goombalab"}) {
-    QAction* action = menu->addAction(QString("%1 flavour").arg(name), this,
+  const bool transformer = model_.info && model_.info->model_type == "transformer";
+  for (const char* name : {"fla", transformer ? "nope" : "goombalab"}) {
+    QAction* action = menu->addAction(QString(transformer && name != QString("fla") ? "%1 flavour (no RoPE)" : "%1 flavour").arg(name), this,
                                       [this, name] { Q_EMIT flavourRequested(name); });
     action->setCheckable(true);
     action->setChecked(now == name);

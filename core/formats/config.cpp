@@ -182,13 +182,12 @@ std::string Config::get_dtype() {
   return text;
 }
 
-RopeSettings Config::get_rope(double fallback_theta) {
+RopeSettings Config::get_rope(double fallback_theta, const char* theta_key) {
   RopeSettings rope;
-  const json *parameters = value("rope_parameters"), *scaling = value("rope_scaling"),
-             *top = value("rope_theta");
+  const json *parameters = value("rope_parameters"), *scaling = value("rope_scaling"), *top = value(theta_key);
   for (const auto& [key, v] : {std::pair{"rope_parameters", parameters}, std::pair{"rope_scaling", scaling}})
     if (v && !v->is_object()) refuse(key, *v, "an object or null");
-  const auto number = [&](const json& v, const char* key) {
+  const auto number = [&](const json& v, const std::string& key) {
     if (!v.is_number() || !std::isfinite(v.get<double>()) || !(v.get<double>() > 0))
       refuse(key, v, "a number above 0");
     return v.get<double>();
@@ -198,25 +197,33 @@ RopeSettings Config::get_rope(double fallback_theta) {
           ? &(*parameters)["rope_theta"]
           : nullptr;
   rope.theta = inner ? number(*inner, "rope_parameters.rope_theta")
-               : top ? number(*top, "rope_theta")
+               : top ? number(*top, theta_key)
                      : fallback_theta;
-  rope.theta_source = inner ? "rope_parameters.rope_theta" : top ? "rope_theta" : "default";
-  if (inner && top && number(*top, "rope_theta") != rope.theta)
-    warn("rope_theta " + found_text(*top) + " and rope_parameters.rope_theta " + found_text(*inner) +
+  rope.theta_source = inner ? "rope_parameters.rope_theta" : top ? theta_key : "default";
+  if (inner && top && number(*top, theta_key) != rope.theta)
+    warn(std::string(theta_key) + " " + found_text(*top) + " and rope_parameters.rope_theta " + found_text(*inner) +
          " differ: rope_parameters counts");
   for (const auto& [key, v] :
        {std::pair{"rope_scaling", scaling}, std::pair{"rope_parameters", parameters}}) {
     if (!v) continue;
+    const std::string where = key;
     for (const char* type_key : {"type", "rope_type"}) {  // the newer spelling is read last and wins
       if (!v->contains(type_key)) continue;
       const json& type = (*v)[type_key];
-      if (!type.is_string()) refuse(std::string(key) + "." + type_key, type, "a text");
+      if (!type.is_string()) refuse(where + "." + type_key, type, "a text");
       rope.type = type.get<std::string>();
       rope.type_source = key;
     }
-    if (v->contains("factor") && !(*v)["factor"].is_null())
-      rope.factor = number((*v)["factor"], "rope_scaling.factor");
+    for (const auto& [name, field] :
+         {std::pair{"factor", &rope.given_factor}, std::pair{"low_freq_factor", &rope.low_freq_factor},
+          std::pair{"high_freq_factor", &rope.high_freq_factor}, std::pair{"partial_rotary_factor", &rope.partial},
+          std::pair{"original_max_position_embeddings", &rope.original_positions}})
+      if (v->contains(name) && !(*v)[name].is_null()) *field = number((*v)[name], where + "." + name);
+    // Newer files of other families have one object per kind of layer in place of the settings themselves.
+    for (const char* kind : {"full_attention", "sliding_attention"})
+      if (v->contains(kind)) refuse(where + "." + kind, (*v)[kind], "one RoPE for all layers");
   }
+  rope.factor = rope.given_factor.value_or(1);
   set_row("rope_theta", number_text(rope.theta),
           rope.theta_source == "rope_theta" ? "config.json" : rope.theta_source);
   if (!rope.type_source.empty()) set_row("rope_type", rope.type, rope.type_source);

@@ -27,15 +27,18 @@ struct RopeSettings {
   std::string type = "default";  // rope_type / type of rope_parameters or rope_scaling
   std::string type_source;       // "rope_parameters", "rope_scaling" or empty
   double factor = 1;
+  // Numbers that only some types have; nothing: not given.
+  std::optional<double> given_factor, low_freq_factor, high_freq_factor, original_positions, partial;
 };
 
-// One softmax attention layer of a hybrid (spec: model-zoo 1.6, 1.10).
+// One softmax attention layer (spec: model-zoo 1.6, 1.10, 16).
 struct AttentionConfig {
   int64_t heads = 0, kv_heads = 0, head_dim = 0;
   int64_t window = 0;  // tokens seen, the current one included; 0 = full causal
   double rope_theta = 10000;
   bool use_rope = true;
   bool qkv_bias = false;
+  bool o_bias = false;
 };
 
 class Config {
@@ -70,8 +73,8 @@ class Config {
                       bool misspelt_counts = true);
   // B24: dtype, else torch_dtype, else "" ; conflict is a warning.
   std::string get_dtype();
-  // B24: rope_parameters.rope_theta, else rope_theta, else the fallback; conflict is a warning.
-  RopeSettings get_rope(double fallback_theta);
+  // B24: rope_parameters.rope_theta, else `theta_key`, else the fallback; conflict is a warning.
+  RopeSettings get_rope(double fallback_theta, const char* theta_key = "rope_theta");
   // B27: top level, else text_config, else the class default.
   bool get_tied(bool class_default);
   // B26: head_dim when given, else hidden / heads; Error when that does not divide.

@@ -74,4 +74,13 @@ std::span<const std::byte> MappedFile::bytes(uint64_t offset, uint64_t count) co
   return {map_ + offset, size_t(count)};
 }
 
+void release_pages(std::span<const std::byte> bytes) {
+  if (bytes.empty()) return;
+  const auto page = uintptr_t(::sysconf(_SC_PAGESIZE));
+  // Whole pages, also where neighbours have a part of them: they only have to be mapped again.
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(bytes.data()) / page * page;
+  const uintptr_t end = (reinterpret_cast<uintptr_t>(bytes.data()) + bytes.size() + page - 1) / page * page;
+  ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
+
 }  // namespace slotscope::formats

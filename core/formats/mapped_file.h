@@ -34,4 +34,8 @@ class MappedFile {
   const std::byte* map_ = nullptr;
 };
 
+// Gives the pages that hold `bytes`, a part of a MappedFile, back to the system: they stop counting as memory of this program
+// and are read again when they are touched. Bytes of anything but such a mapping would be lost: TensorData with an owner is none.
+void release_pages(std::span<const std::byte> bytes);
+
 }  // namespace slotscope::formats

@@ -28,6 +28,15 @@ ModelReader::ModelReader(const Checkpoint& checkpoint, ModelConfig& config)
                  "Download the weights."});
   if (const json* block = cfg.value("attnres_block_size"))
     refuse("attnres_block_size", block->dump(), "null", "Attention residuals are not supported.");
+  for (const char* key : {"quantization_config", "compression_config"}) {
+    const json* quantised = cfg.value(key);
+    if (!quantised) continue;
+    const auto method = quantised->is_object() ? quantised->find("quant_method") : quantised->end();
+    const bool named = quantised->is_object() && method != quantised->end() && method->is_string();
+    refuse(key, "quantised weights, " + (named ? printable(method->get<std::string>(), 40) : "of a method not named"),
+           "null",
+           "That would need the unpacking of this method: save the model unquantised, in bfloat16, and without this key.");
+  }
 }
 
 void ModelReader::refuse(std::string item, std::string found, std::string expected, std::string advice) const {
@@ -57,10 +66,14 @@ int64_t ModelReader::read_slots(int64_t d_k) {
 
 void ModelReader::read_sizes(int64_t default_hidden, int64_t default_layers, double default_eps,
                              const char* other_eps) {
+  const bool other = other_eps && !cfg.value("norm_eps") && cfg.value(other_eps);
+  read_layers(default_hidden, default_layers, other ? other_eps : "norm_eps", default_eps);
+}
+
+void ModelReader::read_layers(int64_t default_hidden, int64_t default_layers, const char* eps_key, double default_eps) {
   c_.hidden_size = cfg.get_int("hidden_size", default_hidden, 1, 1 << 20);
   c_.layers = cfg.get_int("num_hidden_layers", default_layers, 1, 1 << 14);
-  const bool other = other_eps && !cfg.value("norm_eps") && cfg.value(other_eps);
-  c_.norm_eps = c_.mlp_norm_eps = cfg.get_positive(other ? other_eps : "norm_eps", default_eps);
+  c_.norm_eps = c_.mlp_norm_eps = cfg.get_positive(eps_key, default_eps);
   c_.attention.assign(size_t(c_.layers), std::nullopt);
   find_prefix();
 }
@@ -129,6 +142,44 @@ RopeSettings ModelReader::read_hybrid(bool mixer_rope, bool read_use_rope) {
   return settings;
 }
 
+namespace {
+
+// What running a kind of RoPE scaling would need that is not here.
+std::string need_of_scaling(const std::string& type) {
+  if (type == "dynamic") return "theta would have to follow the length of the prompt, and all keys be rotated again as it grows.";
+  if (type == "yarn") return "It would need yarn's blend of frequencies (beta_fast, beta_slow) and its attention factor.";
+  if (type == "longrope" || type == "su")
+    return "It would need a factor per channel (short_factor, long_factor) and the switch between the two.";
+  if (type == "mrope") return "It would need positions with several axes (mrope_section).";
+  return "Its formula would have to be known here.";
+}
+
+}  // namespace
+
+RopeSettings ModelReader::read_scaled_rope(double default_theta, const char* theta_key) {
+  RopeSettings rope = cfg.get_rope(default_theta, theta_key);
+  const std::string& where = rope.type_source;
+  if (rope.type == "default") return rope;
+  if (rope.type != "linear" && rope.type != "llama3")
+    refuse(where + ".type", "\"" + printable(rope.type, 40) + "\"", "default, linear or llama3",
+           "This kind of RoPE scaling is not supported, and ignoring it would give wrong numbers. " +
+               need_of_scaling(rope.type));
+  const auto need = [&](const std::optional<double>& given, const char* key) {
+    if (!given) refuse(where + "." + key, "missing", "a number above 0: RoPE scaling " + rope.type + " needs it");
+    cfg.set_row(std::string("rope_") + key, number_text(*given), where);
+  };
+  need(rope.given_factor, "factor");
+  if (rope.factor < 1) cfg.warn(where + ".factor " + number_text(rope.factor) + " is below 1");
+  if (rope.type == "linear") return rope;
+  need(rope.low_freq_factor, "low_freq_factor");
+  need(rope.high_freq_factor, "high_freq_factor");
+  need(rope.original_positions, "original_max_position_embeddings");
+  if (!(*rope.high_freq_factor > *rope.low_freq_factor))
+    refuse(where + ".high_freq_factor", number_text(*rope.high_freq_factor),
+           "more than low_freq_factor " + number_text(*rope.low_freq_factor));
+  return rope;
+}
+
 int64_t ModelReader::read_width(const Width& rule, int64_t rows) {
   const double expand = rule.misspelt
                             ? cfg.get_misspelt(rule.key, rule.misspelt, rule.fallback, rule.misspelt_counts)
@@ -156,10 +207,10 @@ int64_t ModelReader::read_width(const Width& rule, int64_t rows) {
   return width / rule.heads;
 }
 
-void ModelReader::read_embedding(bool class_default_tied) {
+void ModelReader::read_embedding(bool class_default_tied, int64_t default_vocab) {
   // Rows that only the tensors know for sure; the shape check runs afterwards with what is found here.
   const TensorInfo* embedding = checkpoint_.find(c_.prefix + c_.names.embedding);
-  const int64_t vocab = cfg.get_int("vocab_size", 32000, 1, INT32_MAX);
+  const int64_t vocab = cfg.get_int("vocab_size", default_vocab, 1, INT32_MAX);
   c_.vocab = embedding && embedding->shape.size() == 2 ? embedding->shape[0] : vocab;
   if (c_.vocab != vocab) {
     cfg.note("vocab_size is " + std::to_string(vocab) + ", the embedding has " + std::to_string(c_.vocab) +
@@ -188,18 +239,27 @@ void ModelReader::read_mlp(double default_ratio) {
     cfg.set_row("intermediate_size", std::to_string(expected),
                 "rule: 256 ceil(int(hidden_size ratio 2/3) / 256)");
   const TensorInfo *gate = tensor(0, "mlp.gate_proj.weight"), *down = tensor(0, "mlp.down_proj.weight");
-  c_.intermediate = gate && gate->shape.size() == 2 ? gate->shape[0] : expected;
   if (gate && down && gate->shape.size() == 2 && down->shape.size() == 2 && !tensor(0, "mlp.up_proj.weight") &&
       down->shape[1] <= (int64_t(1) << 40) && gate->shape[0] == 2 * down->shape[1]) {
     c_.fused_mlp = true;
-    c_.intermediate = down->shape[1];
     cfg.note("older layout: mlp.gate_proj holds gate and up");
   }
-  if (c_.intermediate != expected) {
-    cfg.note("intermediate_size gives " + std::to_string(expected) + ", gate_proj has " +
-             std::to_string(c_.intermediate) + " rows: the tensor counts");
-    cfg.set_row("intermediate_size", std::to_string(c_.intermediate), "weights");
-  }
+  count_mlp_rows(gate, "gate_proj", expected);
+}
+
+void ModelReader::read_plain_mlp(int64_t default_width) {
+  const std::string& name = c_.names.mlp_gate.empty() ? c_.names.mlp_up : c_.names.mlp_gate;
+  count_mlp_rows(tensor(0, name + ".weight"), name, cfg.get_int("intermediate_size", default_width, 1, 1 << 28));
+}
+
+void ModelReader::count_mlp_rows(const TensorInfo* first, const std::string& name, int64_t expected) {
+  c_.intermediate = expected;
+  if (!first || first->shape.size() != 2) return;
+  c_.intermediate = c_.fused_mlp ? first->shape[0] / 2 : first->shape[0];
+  if (c_.intermediate == expected) return;
+  cfg.note("intermediate_size gives " + std::to_string(expected) + ", " + name + " has " +
+           std::to_string(c_.intermediate) + " rows: the tensor counts");
+  cfg.set_row("intermediate_size", std::to_string(c_.intermediate), "weights");
 }
 
 void ModelReader::note_ignored(std::initializer_list<const char*> keys) {

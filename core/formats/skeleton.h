@@ -42,6 +42,7 @@ struct SkeletonNames {
   std::string embedding = "embeddings.weight";
   std::string mixer_norm = "attn_norm.weight", mixer = "attn.";
   std::string mlp_norm = "mlp_norm.weight";
+  std::string mlp_gate = "mlp.gate_proj", mlp_up = "mlp.up_proj", mlp_down = "mlp.down_proj";  // no gate: empty
   std::string final_norm = "norm.weight";
   std::string head = "lm_head.weight";
 };
@@ -54,6 +55,10 @@ struct ModelConfig {
   double mlp_norm_eps = 1e-6;
   int64_t intermediate = 0;  // MLP width, from the tensors; 0: blocks without an MLP
   bool fused_mlp = false;    // gate_proj holds gate and up, in this order (FLA until 2025-02)
+  bool mlp_bias = false;
+  bool gelu_tanh = false;    // an MLP without gate has gelu between its matrices: the tanh form in place of erf
+  bool layer_norm = false;   // norms subtract the mean and have a bias (gpt_neox)
+  bool parallel = false;     // mixer and MLP read the same residual (gpt_neox)
   bool tied = false;         // logits use the embedding
   std::string prefix = "model.";  // "" for base models saved without the leading part
   SkeletonNames names;
@@ -74,7 +79,8 @@ struct ModelConfig {
 // Every step throws Error naming file, key, found and expected.
 class ModelReader {
  public:
-  // Throws Error when there are no tensors, and for attnres_block_size. Both references must outlive the reader.
+  // Throws Error when there are no tensors, and for attnres_block_size and quantization_config. Both references must
+  // outlive the reader.
   ModelReader(const Checkpoint& checkpoint, ModelConfig& config);
 
   Config cfg;
@@ -83,6 +89,8 @@ class ModelReader {
   // `other_eps`: the key of another code base's folders, read where norm_eps is absent.
   void read_sizes(int64_t default_hidden, int64_t default_layers, double default_eps = 1e-6,
                   const char* other_eps = nullptr);
+  // The same with the eps under `eps_key` alone.
+  void read_layers(int64_t default_hidden, int64_t default_layers, const char* eps_key, double default_eps);
   void find_prefix();
   int64_t read_heads(std::string_view key, int64_t fallback);
   // null or absent: `heads`. Must divide it.
@@ -96,6 +104,9 @@ class ModelReader {
   // Hybrid entries, and RoPE settings where a layer uses RoPE (scaled kinds are refused). `mixer_rope`: the mixers use it too.
   // `read_use_rope`: the code base reads attn.use_rope.
   RopeSettings read_hybrid(bool mixer_rope, bool read_use_rope = false);
+  // RoPE of a family that has it in every layer, with the scalings "linear" and "llama3" (spec: model-zoo 16.1). Every other
+  // kind is refused by name with what it would need, and so are missing factors.
+  RopeSettings read_scaled_rope(double default_theta, const char* theta_key = "rope_theta");
   // expand_k and expand_v: width per head, int(hidden_size * factor) / heads. Where the rows of the projection disagree
   // the weights decide (B23), with a warning. `rows` 0: not known.
   struct Width {
@@ -107,8 +118,10 @@ class ModelReader {
   };
   int64_t read_width(const Width& rule, int64_t rows);
   // vocab_size, hidden_ratio, intermediate_size, hidden_act, the tie flag; the tensors' rows count.
-  void read_embedding(bool class_default_tied = false);
+  void read_embedding(bool class_default_tied = false, int64_t default_vocab = 32000);
   void read_mlp(double default_ratio = 4);
+  // The MLP of families without hidden_ratio: intermediate_size; rows of the first matrix count.
+  void read_plain_mlp(int64_t default_width);
   // Moves rows, notes and warnings to the config. The last step.
   void finish();
 
@@ -124,9 +137,14 @@ class ModelReader {
   void note_ignored(std::initializer_list<const char*> keys);
 
  private:
+  void count_mlp_rows(const TensorInfo* first, const std::string& name, int64_t expected);
+
   const Checkpoint& checkpoint_;
   ModelConfig& c_;
 };
+
+// "input_layernorm.bias" of "input_layernorm.weight".
+std::string bias_of(const std::string& weight);
 
 // The tensors of softmax attention (spec: model-zoo 1.6), and of a whole model whose mixers are listed by `mixer`.
 // lm_head.weight is not listed when tied.
@@ -134,8 +152,8 @@ void add_attention_tensors(TensorList& list, const AttentionConfig& attention, i
 std::vector<ExpectedTensor> model_tensors(const ModelConfig& config,
                                           const std::function<void(TensorList&, int64_t layer)>& mixer);
 
-// All expected tensors are there with these shapes and a floating dtype, and no others but ignorable ones. Adds notes on
-// the stored dtypes of A_log and dt_bias (R13). Throws Error naming the tensor, the found and the expected shape.
+// All expected tensors are there with these shapes and a floating dtype, and no others but ignorable ones, which a note
+// names. Adds notes on the stored dtypes of A_log and dt_bias (R13). Throws Error naming the tensor, the found and the expected shape.
 void check_tensors(const Checkpoint& checkpoint, const std::vector<ExpectedTensor>& expected, ModelConfig& config);
 
 // B27 d: when tied with a stored head, compares it with the embedding. Adds a note or a warning.

@@ -1,4 +1,5 @@
 // Names and shapes of a model, and their comparison with a checkpoint.
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -8,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/formats/float8_scales.h"
+#include "core/formats/mapped_file.h"
 #include "core/formats/skeleton.h"
 #include "core/formats/utf8.h"
 
@@ -25,6 +27,13 @@ bool ignorable(const std::string& name, const ModelConfig& config) {
   for (const std::string& end : config.ignorable)
     if (name.ends_with(end)) return true;
   return false;
+}
+
+// "self_attn.rotary_emb.inv_freq" of "model.layers.3.self_attn.rotary_emb.inv_freq"
+std::string without_layer(const std::string& name, const ModelConfig& config) {
+  const std::string layers = config.prefix + "layers.";
+  const size_t dot = name.starts_with(layers) ? name.find('.', layers.size()) : std::string::npos;
+  return dot == std::string::npos ? name : name.substr(dot + 1);
 }
 
 [[noreturn]] void missing(const Checkpoint& checkpoint, const ModelConfig& config, const ExpectedTensor& first,
@@ -84,6 +93,22 @@ void check_weight_dtype(const Checkpoint& checkpoint, const TensorInfo& tensor) 
   }
 }
 
+// In pieces whose pages are given back: two heads of a large model would fill the memory.
+bool equal_bytes(const Checkpoint& checkpoint, const TensorInfo& a, const TensorInfo& b) {
+  constexpr size_t kPiece = size_t(32) << 20;
+  const TensorData left = checkpoint.data(a), right = checkpoint.data(b);
+  if (left.bytes.size() != right.bytes.size()) return false;
+  for (size_t at = 0; at < left.bytes.size(); at += kPiece) {
+    const size_t count = std::min(kPiece, left.bytes.size() - at);
+    const auto l = left.bytes.subspan(at, count), r = right.bytes.subspan(at, count);
+    const bool same = std::memcmp(l.data(), r.data(), count) == 0;
+    if (!left.owner) release_pages(l);
+    if (!right.owner) release_pages(r);
+    if (!same) return false;
+  }
+  return true;
+}
+
 // R13: the decay is computed in at least float32, but what was stored in 16 bits has been rounded already.
 void note_decay_dtypes(const Checkpoint& checkpoint, const std::vector<ExpectedTensor>& expected,
                        ModelConfig& config) {
@@ -108,6 +133,8 @@ void note_decay_dtypes(const Checkpoint& checkpoint, const std::vector<ExpectedT
 
 }  // namespace
 
+std::string bias_of(const std::string& weight) { return weight.substr(0, weight.rfind("weight")) + "bias"; }
+
 void add_attention_tensors(TensorList& list, const AttentionConfig& a, int64_t hidden) {
   const int64_t q = a.heads * a.head_dim, kv = a.kv_heads * a.head_dim;
   list.add("q_proj.weight", {q, hidden}, "H d, D");
@@ -117,6 +144,7 @@ void add_attention_tensors(TensorList& list, const AttentionConfig& a, int64_t h
   list.add_if(a.qkv_bias, "k_proj.bias", {kv}, "H_kv d");
   list.add_if(a.qkv_bias, "v_proj.bias", {kv}, "H_kv d");
   list.add("o_proj.weight", {hidden, q}, "D, H d");
+  list.add_if(a.o_bias, "o_proj.bias", {hidden}, "D");
 }
 
 std::vector<ExpectedTensor> model_tensors(const ModelConfig& c,
@@ -124,21 +152,31 @@ std::vector<ExpectedTensor> model_tensors(const ModelConfig& c,
   const int64_t D = c.hidden_size, I = c.intermediate;
   std::vector<ExpectedTensor> out;
   TensorList root(out, c.prefix);
+  const auto add_norm = [&](TensorList& list, const std::string& name) {
+    list.add(name, {D}, "D");
+    list.add_if(c.layer_norm, bias_of(name), {D}, "D");
+  };
+  const auto add_matrix = [&](TensorList& list, const std::string& name, std::vector<int64_t> shape, const char* text) {
+    const int64_t rows = shape[0];
+    list.add(name + ".weight", std::move(shape), text);
+    list.add_if(c.mlp_bias, name + ".bias", {rows}, "its rows");
+  };
   root.add(c.names.embedding, {c.vocab, D}, "V, D");
   for (int64_t i = 0; i < c.layers; ++i) {
     TensorList block(out, c.layer_prefix(i)), inner(out, c.mixer_prefix(i));
-    block.add(c.names.mixer_norm, {D}, "D");
+    add_norm(block, c.names.mixer_norm);
     if (c.is_attention(i))
       add_attention_tensors(inner, *c.attention[size_t(i)], D);
     else
       mixer(inner, i);
     if (I == 0) continue;
-    block.add(c.names.mlp_norm, {D}, "D");
-    block.add("mlp.gate_proj.weight", {c.fused_mlp ? 2 * I : I, D}, c.fused_mlp ? "2I, D" : "I, D");
-    block.add_if(!c.fused_mlp, "mlp.up_proj.weight", {I, D}, "I, D");
-    block.add("mlp.down_proj.weight", {D, I}, "D, I");
+    add_norm(block, c.names.mlp_norm);
+    if (!c.names.mlp_gate.empty())
+      add_matrix(block, c.names.mlp_gate, {c.fused_mlp ? 2 * I : I, D}, c.fused_mlp ? "2I, D" : "I, D");
+    if (!c.fused_mlp) add_matrix(block, c.names.mlp_up, {I, D}, "I, D");
+    add_matrix(block, c.names.mlp_down, {D, I}, "D, I");
   }
-  root.add(c.names.final_norm, {D}, "D");
+  add_norm(root, c.names.final_norm);
   if (!c.tied) out.push_back({c.names.head, {c.vocab, D}, "V, D"});
   return out;
 }
@@ -165,12 +203,20 @@ void check_tensors(const Checkpoint& checkpoint, const std::vector<ExpectedTenso
   if (first_missing) missing(checkpoint, config, *first_missing, missing_count);
   const TensorInfo* first_extra = nullptr;
   size_t extra = 0;
+  std::map<std::string, size_t> unused;  // by the name without the layer
   for (const TensorInfo& tensor : checkpoint.tensors()) {
-    if (names.contains(tensor.name) || ignorable(tensor.name, config)) continue;
+    if (names.contains(tensor.name)) continue;
+    if (ignorable(tensor.name, config)) {
+      if (tensor.name != config.names.head) ++unused[without_layer(tensor.name, config)];
+      continue;
+    }
     if (!first_extra) first_extra = &tensor;
     ++extra;
   }
   if (first_extra) unexpected(checkpoint, config, *first_extra, extra);
+  for (const auto& [name, count] : unused)
+    config.notes.push_back("not used: " + printable(name, 120) + " of " + std::to_string(count) +
+                           (count == 1 ? " layer" : " layers") + ", stored by older code");
   note_decay_dtypes(checkpoint, expected, config);
 }
 
@@ -178,14 +224,13 @@ void check_tied_head(const Checkpoint& checkpoint, ModelConfig& config) {
   const TensorInfo* head = config.tied ? checkpoint.find(config.names.head) : nullptr;
   const TensorInfo* embedding = checkpoint.find(config.prefix + config.names.embedding);
   if (!head || !embedding) return;
-  const bool same = head->shape == embedding->shape && head->dtype == embedding->dtype &&
-                    std::memcmp(checkpoint.data(*head).bytes.data(), checkpoint.data(*embedding).bytes.data(),
-                                head->bytes) == 0;
+  const bool same =
+      head->shape == embedding->shape && head->dtype == embedding->dtype && equal_bytes(checkpoint, *head, *embedding);
   if (same)
-    config.notes.push_back("the stored lm_head.weight equals the embedding");
+    config.notes.push_back("the stored " + config.names.head + " equals the embedding");
   else
-    config.warnings.push_back(
-        "the stored lm_head.weight differs from the embedding, which is used for the logits");
+    config.warnings.push_back("the stored " + config.names.head +
+                              " differs from the embedding, which is used for the logits");
 }
 
 }  // namespace slotscope::formats

@@ -1,4 +1,4 @@
-// Checkpoints in other saved forms, made by tests/fixtures/make_checkpoints.py while the cases run.
+// Checkpoints made by the scripts of tests/fixtures while the cases run.
 #pragma once
 
 #include <cstdlib>
@@ -15,9 +15,10 @@ namespace slotscope::testing {
 
 // Runs the script with these arguments; skips the case where there is no Python or no source tree. Throws std::runtime_error
 // with what the script said when it fails.
-inline void run_fixture_script(Context& t, const std::vector<std::string>& arguments) {
+inline void run_fixture_script(Context& t, const std::vector<std::string>& arguments,
+                               const std::string& name = "make_checkpoints.py") {
   namespace fs = std::filesystem;
-  const fs::path script = t.data("fixtures/make_checkpoints.py");
+  const fs::path script = t.data("fixtures/" + name);
   if (!fs::exists(script)) t.skip("the script lies in the source tree, which is not here");
   const std::string python = fs::exists("/usr/bin/python3") ? "/usr/bin/python3" : "python3";
   if (std::system((python + " -c 'import zlib' >/dev/null 2>&1").c_str()) != 0) t.skip("there is no python3 here");
@@ -31,7 +32,7 @@ inline void run_fixture_script(Context& t, const std::vector<std::string>& argum
   for (const std::string& argument : arguments) command += " " + quoted(argument);
   if (std::system((command + " >" + quoted(said.string()) + " 2>&1").c_str()) == 0) return;
   std::ifstream in(said);
-  throw std::runtime_error("make_checkpoints.py: " + std::string(std::istreambuf_iterator<char>(in), {}));
+  throw std::runtime_error(name + ": " + std::string(std::istreambuf_iterator<char>(in), {}));
 }
 
 // SOURCE saved in these forms: the folder that holds one folder per form.

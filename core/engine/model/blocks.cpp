@@ -94,7 +94,8 @@ at::Tensor ShortConv::operator()(const at::Tensor& x, at::Tensor& history) const
 }
 
 at::Tensor Mlp::operator()(const at::Tensor& x) const {
-  if (!gate.defined()) return linear_map(at::gelu(linear_map(x, up, up_bias)), down, down_bias);
+  if (!gate.defined())
+    return linear_map(at::gelu(linear_map(x, up, up_bias), tanh ? "tanh" : "none"), down, down_bias);
   return linear_map(at::silu(linear_map(x, gate, gate_bias)) * linear_map(x, up, up_bias), down, down_bias);
 }
 

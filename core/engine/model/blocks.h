@@ -65,10 +65,11 @@ struct ShortConv {
   at::Tensor operator()(const at::Tensor& x, at::Tensor& history) const;
 };
 
-// W_down(silu(W_gate x) * (W_up x)) (spec: model-zoo 1.7); without a gate W_down gelu(W_up x), erf form (16.4).
+// W_down(silu(W_gate x) * (W_up x)) (spec: model-zoo 1.7); without a gate W_down gelu(W_up x) (16.4).
 struct Mlp {
   at::Tensor gate, up, down;
   at::Tensor gate_bias, up_bias, down_bias;  // may be undefined
+  bool tanh = false;                         // gelu in its tanh form, not erf
   bool defined() const { return down.defined(); }
   int64_t width() const { return down.defined() ? down.size(1) : 0; }
   at::Tensor operator()(const at::Tensor& x) const;

@@ -1,23 +1,35 @@
-// The families of the registry, one file each.
+// The families, one line each. FAMILY(type) stands for config.json's model_type "type", which read_type() in type.cpp reads.
 #pragma once
 
 #include "core/engine/model/family.h"
 
+// clang-format off
+#define SLOTSCOPE_FAMILIES(FAMILY) \
+  FAMILY(raven)                  \
+  FAMILY(gsa)                    \
+  FAMILY(abc)                    \
+  FAMILY(gla)                    \
+  FAMILY(retnet)                 \
+  FAMILY(linear_attn)            \
+  FAMILY(delta_net)              \
+  FAMILY(gated_deltanet)         \
+  FAMILY(kda)                    \
+  FAMILY(mom)                    \
+  FAMILY(mamba2)                 \
+  FAMILY(mamba)                  \
+  FAMILY(transformer)            \
+  FAMILY(forgetting_transformer) \
+  FAMILY(llama)                  \
+  FAMILY(qwen2)                  \
+  FAMILY(mistral)                \
+  FAMILY(gpt_neox)
+// clang-format on
+
 namespace slotscope::engine {
 
-std::unique_ptr<FamilyModel> read_raven(const formats::Checkpoint&, const std::string& flavour);
-std::unique_ptr<FamilyModel> read_gsa(const formats::Checkpoint&, const std::string& flavour);
-std::unique_ptr<FamilyModel> read_abc(const formats::Checkpoint&, const std::string& flavour);
-std::unique_ptr<FamilyModel> read_gla(const formats::Checkpoint&, const std::string& flavour);
-std::unique_ptr<FamilyModel> read_retnet(const formats::Checkpoint&, const std::string& flavour);
-std::unique_ptr<FamilyModel> read_linear_attn(const formats::Checkpoint&, const std::string& flavour);
-std::unique_ptr<FamilyModel> read_delta_net(const formats::Checkpoint&, const std::string& flavour);
-std::unique_ptr<FamilyModel> read_gated_deltanet(const formats::Checkpoint&, const std::string& flavour);
-std::unique_ptr<FamilyModel> read_kda(const formats::Checkpoint&, const std::string& flavour);
-std::unique_ptr<FamilyModel> read_mom(const formats::Checkpoint&, const std::string& flavour);
-std::unique_ptr<FamilyModel> read_mamba2(const formats::Checkpoint&, const std::string& flavour);
-std::unique_ptr<FamilyModel> read_mamba(const formats::Checkpoint&, const std::string& flavour);
-std::unique_ptr<FamilyModel> read_forgetting_transformer(const formats::Checkpoint&, const std::string& flavour);
-std::unique_ptr<FamilyModel> read_transformer(const formats::Checkpoint&, const std::string& flavour);
+#define SLOTSCOPE_DECLARE(type) \
+  std::unique_ptr<FamilyModel> read_##type(const formats::Checkpoint&, const std::string& flavour);
+SLOTSCOPE_FAMILIES(SLOTSCOPE_DECLARE)
+#undef SLOTSCOPE_DECLARE
 
 }  // namespace slotscope::engine

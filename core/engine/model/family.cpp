@@ -38,6 +38,30 @@ LayerInfo layer_info(const LayerShape& shape, int i) {
   return layer;
 }
 
+Norm load_norm(const formats::ModelConfig& c, const std::string& name, double eps, const Weights& w) {
+  return {w.exact(name), w.exact_if(c.layer_norm, formats::bias_of(name)), eps, c.layer_norm};
+}
+
+Mlp load_mlp(const formats::ModelConfig& c, const std::string& prefix, const Weights& w) {
+  Mlp mlp;
+  mlp.tanh = c.gelu_tanh;
+  const auto load = [&](const std::string& name, at::Tensor& matrix, at::Tensor& bias) {
+    if (name.empty()) return;
+    matrix = w.get(prefix + name + ".weight");
+    bias = w.if_present(c.mlp_bias, prefix + name + ".bias");
+  };
+  load(c.names.mlp_gate, mlp.gate, mlp.gate_bias);
+  load(c.names.mlp_down, mlp.down, mlp.down_bias);
+  if (!c.fused_mlp) {
+    load(c.names.mlp_up, mlp.up, mlp.up_bias);
+    return mlp;
+  }
+  const at::Tensor both = mlp.gate;
+  mlp.gate = both.slice(0, 0, c.intermediate);
+  mlp.up = both.slice(0, c.intermediate);
+  return mlp;
+}
+
 void take_notes(const formats::ModelConfig& c, ModelInfo& info) {
   info.notes = c.notes;
   info.warnings = c.warnings;
@@ -60,32 +84,25 @@ void FamilyModel::check_values(const formats::Checkpoint& checkpoint) {
 
 Norm FamilyModel::final_norm(const Weights& w) {
   const formats::ModelConfig& c = config();
-  return {w.exact(c.prefix + c.names.final_norm), {}, c.norm_eps};
+  return load_norm(c, c.prefix + c.names.final_norm, c.norm_eps, w);
 }
 
 Block FamilyModel::block(int i, const Weights& w) {
   const formats::ModelConfig& c = config();
   const std::string p = c.layer_prefix(i);
   Block block;
-  block.mixer_norm = {w.exact(p + c.names.mixer_norm), {}, c.norm_eps};
+  block.parallel = c.parallel;
+  block.mixer_norm = load_norm(c, p + c.names.mixer_norm, c.norm_eps, w);
   if (c.is_attention(i)) {
     const formats::AttentionConfig& a = *c.attention[size_t(i)];
     block.mixer = make_softmax_attention(attention_options(a, c.hidden_size, i),
-                                         attention_weights(c.mixer_prefix(i), a.qkv_bias, w), w.numerics());
+                                         attention_weights(c.mixer_prefix(i), a, w), w.numerics());
   } else {
     block.mixer = mixer(i, c.mixer_prefix(i), w);
   }
   if (c.intermediate == 0) return block;
-  block.mlp_norm = {w.exact(p + c.names.mlp_norm), {}, c.mlp_norm_eps};
-  block.mlp.gate = w.get(p + "mlp.gate_proj.weight");
-  block.mlp.down = w.get(p + "mlp.down_proj.weight");
-  if (c.fused_mlp) {
-    const at::Tensor both = block.mlp.gate;
-    block.mlp.gate = both.slice(0, 0, c.intermediate);
-    block.mlp.up = both.slice(0, c.intermediate);
-  } else {
-    block.mlp.up = w.get(p + "mlp.up_proj.weight");
-  }
+  block.mlp_norm = load_norm(c, p + c.names.mlp_norm, c.mlp_norm_eps, w);
+  block.mlp = load_mlp(c, p, w);
   return block;
 }
 
@@ -102,7 +119,7 @@ ModelInfo describe_model(FamilyModel& model, const std::string& model_type,
   for (int i = 0; i < int(c.layers); ++i) info.layers.push_back(layer_info(shape_of(model, i), i));
   info.card = model.card();
   for (LayerInfo& layer : info.layers)
-    layer.card = c.is_attention(layer.index) ? attention_card(c.attention[size_t(layer.index)]->window) : info.card;
+    layer.card = layer.mixer == "attention" ? attention_card({layer.slots}) : info.card;  // full attention: no slots
   info.config_json = checkpoint.config_text();
   info.tensor_digest = formats::tensor_digest(checkpoint);
   for (const auto& row : c.rows) info.config.push_back({row.key, row.value, row.source});

@@ -1,5 +1,5 @@
 // What a family adds to the skeleton that all share (spec: model-zoo 1.8, 1.10). A family is one file with a subclass of
-// FamilyModel and one row of the registry.
+// FamilyModel and one line of families.h.
 #pragma once
 
 #include <memory>

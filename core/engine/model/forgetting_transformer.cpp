@@ -65,7 +65,7 @@ class Fox final : public FamilyModel {
   }
 
   std::unique_ptr<Mixer> mixer(int layer, const std::string& p, const Weights& w) const override {
-    AttentionWeights weights = attention_weights(p, c_.every.qkv_bias, w);
+    AttentionWeights weights = attention_weights(p, c_.every, w);
     weights.grouped_norm = true;
     weights.q_norm = w.exact_if(c_.qk_norm, p + "q_norm.weight");
     weights.k_norm = w.exact_if(c_.qk_norm, p + "k_norm.weight");

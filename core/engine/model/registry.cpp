@@ -6,22 +6,9 @@
 namespace slotscope::engine {
 
 const std::vector<Family>& families() {
-  static const std::vector<Family> list = {
-      {"raven", read_raven},
-      {"gsa", read_gsa},
-      {"abc", read_abc},
-      {"gla", read_gla},
-      {"retnet", read_retnet},
-      {"linear_attn", read_linear_attn},
-      {"delta_net", read_delta_net},
-      {"gated_deltanet", read_gated_deltanet},
-      {"kda", read_kda},
-      {"mom", read_mom},
-      {"mamba2", read_mamba2},
-      {"mamba", read_mamba},
-      {"transformer", read_transformer},
-      {"forgetting_transformer", read_forgetting_transformer},
-  };
+#define SLOTSCOPE_ROW(type) {#type, read_##type},
+  static const std::vector<Family> list = {SLOTSCOPE_FAMILIES(SLOTSCOPE_ROW)};
+#undef SLOTSCOPE_ROW
   return list;
 }
 

@@ -1,4 +1,5 @@
-// Families by model_type. A new family is one row here and one file with a subclass of FamilyModel.
+// Families by model_type. A new family is one line of families.h and one file with a subclass of FamilyModel
+// (resources/adding-a-family.md).
 #pragma once
 
 #include <memory>

@@ -187,6 +187,10 @@ LayerShape attention_shape(const AttentionOptions& o) {
   if (o.forget) shape.fields.push_back(Field::log_decay);
   shape.note = o.window > 0 ? "window " + std::to_string(o.window) : "full attention";
   shape.note += o.use_rope ? ", RoPE theta " + formats::number_text(o.rope.theta) : ", no RoPE";
+  if (o.use_rope && o.rope.width > 0) shape.note += " on " + std::to_string(o.rope.width) + " channels";
+  if (o.use_rope && o.rope.scaling != Rope::Scaling::none)
+    shape.note += std::string(o.rope.scaling == Rope::Scaling::linear ? ", linear" : ", llama3") + " scaling " +
+                  formats::number_text(o.rope.factor);
   if (o.forget) shape.note += ", forget gate";
   shape.attributes = {{"rule", o.window > 0 ? std::string("slot t mod window, weight 1")
                                             : std::string("slot t, weight 1")},
@@ -195,17 +199,25 @@ LayerShape attention_shape(const AttentionOptions& o) {
                       {"rope_theta", o.rope.theta},
                       {"scale", 1 / std::sqrt(double(o.head_dim))}};
   if (o.rope.width > 0) shape.attributes.emplace_back("rope_width", o.rope.width);
-  if (o.rope.scaling != Rope::Scaling::none) shape.attributes.emplace_back("rope_factor", o.rope.factor);
+  if (o.rope.scaling != Rope::Scaling::none) {
+    shape.attributes.emplace_back("rope_factor", o.rope.factor);
+    shape.attributes.emplace_back("rope_scaling", std::string(o.rope.scaling == Rope::Scaling::linear ? "linear" : "llama3"));
+  }
   return shape;
 }
 
-MemoryCard attention_card(int64_t window) {
+MemoryCard attention_card(const std::vector<int64_t>& windows) {
+  const int64_t window = windows.empty() ? 0 : *std::max_element(windows.begin(), windows.end());
+  const std::string content = "(k_t, v_t)", readout = "o_t = softmax(q_t K_t^⊤ / √d) V_t", w = std::to_string(window);
   if (window == 0)
-    return {"slot t (append)", "k, v", "none", "softmax over positions",
-            {"r_t = e_t, one new slot", "(k_t, v_t)", "1", "o_t = softmax(q_t K_t^⊤ / √d) V_t"}};
-  const std::string w = std::to_string(window);
-  return {"slot t mod " + w + " (ring)", "k, v", "0 at the slot written, 1 elsewhere", "softmax over filled slots",
-          {"r_t = e_{t mod " + w + "}", "(k_t, v_t)", "1 − r_t[i]", "o_t = softmax(q_t K_t^⊤ / √d) V_t"}};
+    return {"slot t (append)", "k, v", "none", "softmax over positions", {"r_t = e_t, one new slot", content, "1", readout}};
+  const std::string ring = "slot t mod " + w + " (ring)", route = "r_t = e_{t mod " + w + "}";
+  if (std::find(windows.begin(), windows.end(), 0) == windows.end())
+    return {ring, "k, v", "0 at the slot written, 1 elsewhere", "softmax over filled slots",
+            {route, content, "1 − r_t[i]", readout}};
+  return {"slot t (append); in sliding layers " + ring, "k, v", "none; in sliding layers 0 at the slot written, 1 elsewhere",
+          "softmax over positions or filled slots",
+          {"r_t = e_t, one new slot; in sliding layers " + route, content, "1; in sliding layers 1 − r_t[i]", readout}};
 }
 
 std::unique_ptr<Mixer> make_softmax_attention(const AttentionOptions& options, AttentionWeights weights,
@@ -226,12 +238,13 @@ AttentionOptions attention_options(const formats::AttentionConfig& a, int64_t hi
   return o;
 }
 
-AttentionWeights attention_weights(const std::string& p, bool qkv_bias, const Weights& w) {
+AttentionWeights attention_weights(const std::string& p, const formats::AttentionConfig& a, const Weights& w) {
   AttentionWeights weights{w.get(p + "q_proj.weight"), w.get(p + "k_proj.weight"), w.get(p + "v_proj.weight"),
                            w.get(p + "o_proj.weight")};
-  weights.q_bias = w.if_present(qkv_bias, p + "q_proj.bias");
-  weights.k_bias = w.if_present(qkv_bias, p + "k_proj.bias");
-  weights.v_bias = w.if_present(qkv_bias, p + "v_proj.bias");
+  weights.q_bias = w.if_present(a.qkv_bias, p + "q_proj.bias");
+  weights.k_bias = w.if_present(a.qkv_bias, p + "k_proj.bias");
+  weights.v_bias = w.if_present(a.qkv_bias, p + "v_proj.bias");
+  weights.o_bias = w.if_present(a.o_bias, p + "o_proj.bias");
   return weights;
 }
 

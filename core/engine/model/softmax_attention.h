@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/engine/model/blocks.h"
 #include "core/engine/model/mixer.h"
@@ -34,15 +35,16 @@ struct AttentionWeights {
 };
 
 LayerShape attention_shape(const AttentionOptions&);
-// Its row of the memory table; window 0: full attention.
-MemoryCard attention_card(int64_t window);
+// The row of the memory table for layers of `windows` [layers], 0 being full (spec: model-zoo 17).
+MemoryCard attention_card(const std::vector<int64_t>& windows);
 
 // State: keys (after RoPE) and values of the tokens that may still be seen, [B,S,H_kv,d], with a window the last W of them;
 // with forget gates their running sum of logs [B,S,H] in float64 as well.
 std::unique_ptr<Mixer> make_softmax_attention(const AttentionOptions&, AttentionWeights, const Numerics&);
 
-// The attention layers of hybrids: q_proj, k_proj, v_proj, o_proj below `prefix`.
+// q_proj, k_proj, v_proj and o_proj below `prefix`, with the biases that `config` says.
 AttentionOptions attention_options(const formats::AttentionConfig& config, int64_t hidden, int layer);
-AttentionWeights attention_weights(const std::string& prefix, bool qkv_bias, const Weights& weights);
+AttentionWeights attention_weights(const std::string& prefix, const formats::AttentionConfig& config,
+                                   const Weights& weights);
 
 }  // namespace slotscope::engine

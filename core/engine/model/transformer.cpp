@@ -1,4 +1,5 @@
-// The FLA transformer: full attention or a sliding window in every layer (spec: model-zoo 5).
+// The FLA transformer: full attention or a sliding window in every layer (spec: model-zoo 5). Flavour "nope" leaves RoPE
+// out, which no public code does: the baseline of the Raven paper is such a model.
 #include "core/engine/model/families.h"
 #include "core/engine/model/softmax_attention.h"
 
@@ -11,7 +12,7 @@ struct TransformerConfig : formats::ModelConfig {
   bool wide_qk_norm = false;  // over the full width, before the head split (FLA in spring 2025)
 };
 
-TransformerConfig read(const formats::Checkpoint& checkpoint) {
+TransformerConfig read(const formats::Checkpoint& checkpoint, bool nope) {
   TransformerConfig c;
   formats::AttentionConfig& a = c.every;
   formats::ModelReader r(checkpoint, c);
@@ -28,11 +29,14 @@ TransformerConfig read(const formats::Checkpoint& checkpoint) {
   c.qk_norm = r.cfg.get_bool("qk_norm", false);
   const formats::TensorInfo* norm = r.tensor(0, "attn.q_norm.weight");
   c.wide_qk_norm = c.qk_norm && a.heads > 1 && norm && norm->shape == std::vector<int64_t>{c.hidden_size};
-  a.rope_theta = r.read_hybrid(true).theta;
+  a.use_rope = !nope;
+  a.rope_theta = r.read_hybrid(a.use_rope).theta;
+  if (!nope && r.cfg.value("use_rope") && !r.cfg.get_bool("use_rope", true))
+    r.cfg.warn("use_rope false has no effect: the code of this family applies RoPE in every layer. --flavour nope leaves it out");
   if (c.hybrid()) r.refuse("attn", "attention layers", "null: every layer of a transformer is attention");
   r.read_embedding();
   r.read_mlp();
-  r.note_ignored({"attention_bias", "use_rope"});
+  r.note_ignored({"attention_bias"});
   r.finish();
   return c;
 }
@@ -52,14 +56,19 @@ class Transformer final : public FamilyModel {
              c_.wide_qk_norm ? "H_kv d" : "d");
   }
 
+  void describe(ModelInfo& info) const override {
+    info.flavour = c_.every.use_rope ? "fla" : "nope";
+    info.flavour_reason = c_.every.use_rope ? "the code of this family applies RoPE in every layer" : "chosen: no layer applies RoPE";
+  }
+
   LayerShape mixer_shape(int layer) const override { return attention_shape(options(layer)); }
 
   MemoryCard card() const override {
-    return attention_card(c_.every.window);
+    return attention_card({c_.every.window});
   }
 
   std::unique_ptr<Mixer> mixer(int layer, const std::string& p, const Weights& w) const override {
-    AttentionWeights weights = attention_weights(p, c_.every.qkv_bias, w);
+    AttentionWeights weights = attention_weights(p, c_.every, w);
     weights.q_norm = w.exact_if(c_.qk_norm, p + "q_norm.weight");
     weights.k_norm = w.exact_if(c_.qk_norm, p + "k_norm.weight");
     return make_softmax_attention(options(layer), std::move(weights), w.numerics());
@@ -74,8 +83,8 @@ class Transformer final : public FamilyModel {
 }  // namespace
 
 std::unique_ptr<FamilyModel> read_transformer(const formats::Checkpoint& checkpoint, const std::string& flavour) {
-  require_flavour(flavour, "fla", "transformer");
-  return std::make_unique<Transformer>(read(checkpoint));
+  if (flavour != "nope") require_flavour(flavour, "fla", "transformer");
+  return std::make_unique<Transformer>(read(checkpoint, flavour == "nope"));
 }
 
 }  // namespace slotscope::engine

@@ -90,6 +90,19 @@ class TinyCheckpoint {
     t.values = std::move(values);
   }
 
+  // Normal values, from the generator of this checkpoint.
+  void add(const std::string& name, std::vector<int64_t> shape, double mean, double deviation) {
+    int64_t count = 1;
+    for (const int64_t n : shape) count *= n;
+    std::normal_distribution<double> normal(mean, deviation);
+    TinyTensor t{std::move(shape), {}};
+    for (int64_t i = 0; i < count; ++i) t.values.push_back(float(normal(random_)));
+    tensors[name] = std::move(t);
+  }
+  void matrix(const std::string& name, int64_t out, int64_t in) {
+    add(name, {out, in}, 0, 1.2 / std::sqrt(double(in)));
+  }
+
   // config.json and model.safetensors (float32) in `folder`.
   void write(const std::filesystem::path& folder) const {
     std::filesystem::create_directories(folder);
@@ -112,18 +125,6 @@ class TinyCheckpoint {
  private:
   int64_t number(const char* key, int64_t fallback) const {
     return config.contains(key) && config[key].is_number() ? config[key].get<int64_t>() : fallback;
-  }
-
-  void add(const std::string& name, std::vector<int64_t> shape, double mean, double deviation) {
-    int64_t count = 1;
-    for (const int64_t n : shape) count *= n;
-    std::normal_distribution<double> normal(mean, deviation);
-    TinyTensor t{std::move(shape), {}};
-    for (int64_t i = 0; i < count; ++i) t.values.push_back(float(normal(random_)));
-    tensors[name] = std::move(t);
-  }
-  void matrix(const std::string& name, int64_t out, int64_t in) {
-    add(name, {out, in}, 0, 1.2 / std::sqrt(double(in)));
   }
 
   void attention(const std::string& p, const nlohmann::json& attn, int64_t d) {
