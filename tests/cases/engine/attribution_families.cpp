@@ -3,7 +3,7 @@
 #include "core/analysis/head_data.h"
 #include "core/trace/writer.h"
 #include "tests/cases/engine/family_cases.h"
-#include "tests/cases/engine/tiny_checkpoint.h"
+#include "tests/cases/engine/hf_twin.h"
 
 using namespace slotscope;
 using namespace slotscope::testing;
@@ -168,6 +168,25 @@ SLOTSCOPE_CASE(attribution_explains_the_output_of_shared_heads) {
     CHECK(found.heads > 0 && found.largest > 1e-3);
     CHECK(found.worst <= 1e-9);
     t.note(shared.from + ", shared heads: worst " + sci(found.worst));
+  }
+}
+
+// The Hugging Face families: grouped heads, heads of their own width, layers that slide, partial rotation.
+SLOTSCOPE_CASE(attribution_explains_the_output_of_hugging_face_families) {
+  const std::vector<std::pair<std::string, nlohmann::json>> list = {
+      {"llama", {{"num_key_value_heads", 2}, {"head_dim", 12}}},
+      {"qwen2", {{"use_sliding_window", true}, {"sliding_window", 6}, {"max_window_layers", 1}, {"num_key_value_heads", 1}}},
+      {"mistral", {{"num_key_value_heads", 2}, {"sliding_window", 7}}},
+      {"gpt_neox", {{"rotary_pct", 0.5}}}};
+  for (const auto& [type, options] : list) {
+    const std::filesystem::path folder = t.temp() / type;
+    made_hf(type, options).write(folder);
+    const auto trace = run_to_file(t, folder, some_ids(40, 53), 9);
+    Found found;
+    for (const trace::LayerSpec& layer : trace->run(0).layers) explain(t, *trace, layer, found);
+    CHECK(found.heads > 0 && found.largest > 1e-3);
+    CHECK(found.worst <= 1e-9);
+    t.note(type + ": worst " + sci(found.worst));
   }
 }
 

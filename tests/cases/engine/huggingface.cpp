@@ -262,6 +262,8 @@ SLOTSCOPE_CASE(described) {
   CHECK_EQ(qwen.layers[0].state_bytes, int64_t(4 * 2 * 2 * 8));
   CHECK_EQ(qwen.layers[1].state_bytes, int64_t(4 * 2 * 2 * 8 * 6));
   CHECK(qwen.card.router.find("in sliding layers slot t mod 6") != std::string::npos);
+  CHECK_EQ(qwen.layers[0].card.router, std::string("slot t (append)"));
+  CHECK_EQ(qwen.layers[1].card.router, std::string("slot t mod 6 (ring)"));
   CHECK_EQ(info("mistral", {{"sliding_window", 7}}).card.router, std::string("slot t mod 7 (ring)"));
   CHECK_EQ(info("llama", {}).card.router, std::string("slot t (append)"));
   CHECK_EQ(info("gpt_neox", {}).layers[0].note, std::string("full attention, RoPE theta 10000 on 2 channels"));
