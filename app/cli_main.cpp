@@ -22,6 +22,7 @@ struct Settings {
   TokenizeSettings tokenize;
   DetokenizeSettings detokenize;
   AnalyzeSettings analyze;
+  SweepCommandSettings sweep;
   VerifySettings verify;
   RepairSettings repair;
   SelftestSettings selftest;
@@ -100,7 +101,7 @@ void add_tokenize(CLI::App& app, Settings& s) {
 void add_analyze(CLI::App& app, Settings& s) {
   CLI::App* sub = command(app, "analyze", "Numbers per head from a trace: ESL, slot classes, routing statistics",
                           kAnalyzeFooter);
-  sub->add_option("TRACE", s.analyze.trace, "Trace file (.h5)")->required();
+  sub->add_option("TRACE", s.analyze.trace, "Trace file (.h5), or the file of a sweep: its table")->required();
   sub->add_option("--run", s.analyze.run, "Only this run (default: all)")->check(whole_number(0, 1'000'000'000))->option_text("N");
   const char* group = "Definitions";
   sub->add_option("--threshold", s.analyze.threshold, "Least write strength that counts as routed (default 0)")
@@ -114,6 +115,15 @@ void add_analyze(CLI::App& app, Settings& s) {
       ->check(real_number(0, 1))->group(group)->option_text("X");
   sub->add_option("--esl-high", s.analyze.esl_high, "Cut between intermediate and long (default 2/3)")
       ->check(real_number(0, 1))->group(group)->option_text("X");
+  sub->add_flag("--csv", s.analyze.csv, "Of a sweep: its table as CSV")->group("Sweep");
+  sub->add_option("--confidence", s.analyze.confidence, "Of a sweep: of its Clopper-Pearson intervals (default 0.95)")
+      ->check(real_number(0.5, 0.9999))->group("Sweep")->option_text("X");
+  add_output_flags(sub, s.console, true);
+}
+
+void add_sweep(CLI::App& app, Settings& s) {
+  CLI::App* sub = command(app, "sweep", "Accuracy, ESL and head scores of several models against length and depth", kSweepFooter);
+  add_sweep_options(*sub, s.sweep);
   add_output_flags(sub, s.console, true);
 }
 
@@ -171,6 +181,7 @@ int dispatch(const CLI::App& app, const Settings& s) {
   if (name == "tokenize") return run_tokenize(s.tokenize, console);
   if (name == "detokenize") return run_detokenize(s.detokenize, console);
   if (name == "analyze") return run_analyze(s.analyze, console);
+  if (name == "sweep") return run_sweep(s.sweep, console);
   if (name == "verify") return run_verify(s.verify, console);
   if (name == "repair") return run_repair(s.repair, console);
   if (name == "selftest") return run_selftest(s.selftest, console);
@@ -226,6 +237,7 @@ int cli_main(int argc, char** argv) {
   add_run(app, s);
   add_tokenize(app, s);
   add_analyze(app, s);
+  add_sweep(app, s);
   add_verify(app, s);
   add_others(app, s);
   std::vector<std::string> words;
@@ -257,7 +269,7 @@ int cli_main(int argc, char** argv) {
     const auto named = [&](const CLI::App* command) { return command->get_name() == argv[1]; };
     if (argv[1][0] != '-' && app.get_subcommands(named).empty())
       return fail(s.console, Error({.item = argv[1], .found = "no such command",
-                                    .expected = "info, run, tokenize, detokenize, analyze, verify, repair, selftest or devices"}, Error::Kind::usage));
+                                    .expected = "info, run, tokenize, detokenize, analyze, sweep, verify, repair, selftest or devices"}, Error::Kind::usage));
     return parse_failed(app, e, s.console);
   }
   return guarded(app, s);

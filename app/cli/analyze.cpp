@@ -184,6 +184,14 @@ int run_analyze(const AnalyzeSettings& s, const Console& console) {
   if (!(s.esl_low <= s.esl_high))
     throw Error({.item = "--esl-low", .found = number_text(s.esl_low) + " above --esl-high " + number_text(s.esl_high),
                  .expected = "low cut <= high cut"}, Error::Kind::usage);
+  if (trace::file_format(s.trace) == "slotscope-sweep") {
+    if (s.csv && console.json) throw Error({.item = "--csv", .found = "given with --json", .expected = "one of the two"}, Error::Kind::usage);
+    print_sweep(trace::read_sweep(s.trace), s.trace, s.confidence, s.csv, console);
+    return kExitOk;
+  }
+  if (s.csv)
+    throw Error({.file = s.trace, .item = "--csv", .found = "given for a trace", .expected = "the file of a sweep",
+                 .advice = "Use --json for a trace"}, Error::Kind::usage);
   Progress& progress = cancel_on_signal();
   const auto trace = trace::Trace::open(s.trace, &progress);
   if (s.run >= trace->run_count())

@@ -7,6 +7,7 @@
 
 #include "app/cli/console.h"
 #include "app/cli/run_options.h"
+#include "app/cli/sweep.h"
 
 namespace slotscope::cli {
 
@@ -51,7 +52,10 @@ struct AnalyzeSettings {
   int run = -1;  // -1: all
   double threshold = 0, tau = 0, retrieval_head = 0.1;
   double esl_low = 1.0 / 3, esl_high = 2.0 / 3;
+  bool csv = false;          // of a sweep's file
+  double confidence = 0.95;  // of a sweep's file
 };
+// A trace, or the file of a sweep (its table).
 int run_analyze(const AnalyzeSettings&, const Console&);
 
 struct VerifySettings {

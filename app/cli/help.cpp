@@ -129,6 +129,20 @@ const char* const kAnalyzeFooter =
     "  slotscope-cli analyze trace.h5\n"
     "  slotscope-cli analyze trace.h5 --json > heads.json\n";
 
+const char* const kSweepFooter =
+    "Every prompt follows from seed, length, depth and number alone, so all models see the same ones. A prompt counts as\n"
+    "exact when every token of the answer and <eos> was the arg max. SWEEP.h5 is renewed every ten seconds: after Ctrl+C or\n"
+    "a kill the same command goes on, and finished prompts are not run again. More folders may be given later; other\n"
+    "settings than the file's are refused by name. `slotscope-cli analyze SWEEP.h5` prints the table without running\n"
+    "anything, `slotscope figure SWEEP.h5 --out F.pdf` draws it.\n"
+    "\n"
+    "Examples:\n"
+    "  Four models on the same 100 prompts, as their training.json counts lengths:\n"
+    "    slotscope-cli sweep raven-passkey gsa-passkey swa-passkey llama-passkey --lengths 256,512,1024,2048 --seeds 25 \\\n"
+    "      --length-counts total --depths uniform --haystack mixed --out sweep.h5\n"
+    "  Where in the haystack one model finds the needle:\n"
+    "    slotscope-cli sweep MODEL --lengths 512,1024,2048 --depths 0,0.25,0.5,0.75,1 --seeds 10 --out depth.h5\n";
+
 const char* const kVerifyFooter =
     "Names in the golden file: input_ids [T] or [1, T]; logits, logits_f64; block_out.i (= hidden of layer i),\n"
     "mixer_in.i, mixer_out.i; log_keep.i and write_strength.i as [T, heads, slots]; any captured field as FIELD.i or\n"

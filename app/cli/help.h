@@ -15,6 +15,7 @@ extern const char* const kInfoFooter;
 extern const char* const kTokenizeFooter;
 extern const char* const kDetokenizeFooter;
 extern const char* const kAnalyzeFooter;
+extern const char* const kSweepFooter;
 extern const char* const kVerifyFooter;
 extern const char* const kRepairFooter;
 extern const char* const kSelftestFooter;

@@ -71,6 +71,7 @@ void add_forward_options(CLI::App& app, RunSettings& settings);
 // Checks of option values on their text, stricter than CLI11's conversion, which wraps "-1" and cuts what is too large.
 CLI::Validator whole_number(int64_t low, uint64_t high = uint64_t(INT64_MAX));
 CLI::Validator real_number(double low, double high);
+CLI::Validator not_empty();
 
 // Whether any of --text, --text-file, --ids, --ids-file, --prompts, --task was given.
 bool has_prompt(const RunSettings&);

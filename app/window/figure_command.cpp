@@ -14,6 +14,7 @@
 #include "views/heatmap_data.h"
 #include "views/heatmap_view.h"
 #include "views/raster_view.h"
+#include "views/sweep_figure.h"
 #include "views/view.h"
 
 namespace slotscope::app {
@@ -174,8 +175,22 @@ QStringList makeComparison(const FigureCommand& c, views::SelectionModel* select
   return views::exportFigure(view, QString::fromStdString(c.out), exportOptions(c));
 }
 
+// The one figure of a sweep's file; options about layers and tokens have no meaning there.
+QStringList makeSweepFigure(const FigureCommand& c) {
+  if (!c.kind.empty() && c.kind != "sweep") refuse("--kind", c.kind + " of a sweep", "sweep, or a trace");
+  const std::pair<const char*, bool> given[] = {{"--layer", c.layer.has_value()}, {"--head", c.head.has_value()}, {"--slot", c.slot.has_value()},
+                                                {"--token", c.token.has_value()}, {"--tokens", c.tokens.has_value()}, {"--run", c.run != 0}};
+  for (const auto& [option, there] : given)
+    if (there) refuse(option, "given for a sweep", "a trace, which has runs, layers and tokens");
+  return views::exportFigure(views::sweepFigure(views::readSweep(QString::fromStdString(c.trace))), QString::fromStdString(c.out),
+                             exportOptions(c));
+}
+
 QStringList makeFigure(const FigureCommand& c) {
   checkOptions(c);
+  if (trace::file_format(c.trace) == "slotscope-sweep") return makeSweepFigure(c);
+  if (c.kind.empty() || c.kind == "sweep")
+    refuse("--kind", c.kind.empty() ? "not given for a trace" : "sweep of a trace", "heatmap, esl, esl-grid, allocation, raster or compare");
   const auto trace = trace::Trace::open(c.trace);
   checkIndex("--run", c.run, trace->run_count(), "runs");
   const auto run = readRunData(trace, c.run);

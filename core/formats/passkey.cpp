@@ -7,6 +7,7 @@
 #include "core/formats/json.h"
 #include "core/formats/prompt.h"
 #include "core/formats/random.h"
+#include "core/formats/sweep_prompts.h"
 #include "core/formats/utf8.h"
 
 namespace slotscope::formats {
@@ -70,6 +71,7 @@ class Haystack {
 
 std::string haystack_source(const std::string& haystack) {
   if (haystack == "noise") return std::string(kNoise);
+  if (haystack == "shakespeare") return std::string(shakespeare_excerpt());
   std::string text = read_text_file(haystack, kMaxHaystackBytes);
   if (text.empty()) throw Error({haystack, "", "the haystack file is empty", "text", ""});
   require_utf8(text, haystack, "haystack");
