@@ -109,22 +109,24 @@ std::string blocks_text(const trace::Sweep& sweep, const analysis::SweepTable& t
     Table t(columns);
     for (const auto& m : table.models) {
       std::vector<std::string> cells = {m.name, m.family};
-      for (const auto& c : m.lengths) cells.push_back(c.prompts == 0 ? "-" : cell_text(c));
+      for (const auto& c : m.lengths) cells.push_back(c.prompts == 0 ? "-" : cell_text(m, c));
       t.row(cells);
     }
     return title + "\n" + t.text("  ") + "\n";
   };
   using Cell = analysis::SweepCell;
+  using Model = analysis::SweepModelTable;
   std::string text = block("Exact match, % [" + number_text(100 * table.confidence) + " % Clopper-Pearson interval] of prompts",
-                           [](const Cell& c) {
+                           [](const Model&, const Cell& c) {
                              return percent(c.accuracy) + " [" + percent(c.interval.low) + ", " + percent(c.interval.high) + "] of " +
                                     std::to_string(c.prompts);
                            });
-  text += block("ESL / tokens: mean of all slots (shortest to longest slot in use)", [](const Cell& c) {
+  text += block("ESL / tokens: mean of all slots (shortest to longest slot in use)", [](const Model&, const Cell& c) {
     return number_text(c.esl_mean, 3) + " (" + number_text(c.esl_shortest, 3) + " to " + number_text(c.esl_longest, 3) + ")";
   });
-  text += block("Gini of ESL over slots", [](const Cell& c) { return number_text(c.esl_gini, 3); });
-  text += block("Best head by retrieval score (heads at 0.1 or more)", [](const Cell& c) {
+  text += block("Gini of ESL over slots", [](const Model&, const Cell& c) { return number_text(c.esl_gini, 3); });
+  text += block("Best head by retrieval score (heads at 0.1 or more)", [](const Model& m, const Cell& c) {
+    if (m.by_rule && c.best_layer >= 0) return number_text(c.head_score, 3) + " by rule";
     return head_text(c) + " " + number_text(c.head_score, 3) + " (" + std::to_string(c.retrieval_heads) + ")";
   });
   return text;
