@@ -52,7 +52,9 @@ void Trace::Impl::load(Progress* progress) {
          .item = "format",
          .found = format.empty() ? "an HDF5 file without this attribute" : "'" + format.substr(0, 80) + "'",
          .expected = "'slotscope-trace'",
-         .advice = "Open a trace written by slotscope-cli run"});
+         .advice = format == "slotscope-sweep"
+                       ? "This is a sweep: `slotscope figure FILE --out F.pdf` draws it, `slotscope-cli analyze FILE` prints its table"
+                       : "Open a trace written by slotscope-cli run"});
   if (!read_attribute(root, "format_version", version) || version < 1)
     damaged(name, "format_version", version == 0 ? "missing" : std::to_string(version), "1");
   if (version > 1)

@@ -4,6 +4,7 @@
 #include <QProcess>
 
 #include "app/window/launch.h"
+#include "core/trace/sweep_file.h"
 #include "tests/app/window_test.h"
 
 using namespace slotscope;
@@ -37,6 +38,29 @@ class TestCommandLine : public QObject {
   void initTestCase() {
     trace_ = passkeyTrace(scratch_);
     QVERIFY(!trace_.isEmpty());
+  }
+
+  void figureOfASweep() {
+    trace::Sweep sweep;
+    sweep.settings.lengths = {256, 512};
+    sweep.settings.prompts = 1;
+    sweep.models.push_back({.name = "small-model", .family = "raven"});
+    for (int64_t length = 0; length < 2; ++length)
+      sweep.models[0].rows.push_back({.length = length, .answer_tokens = 7, .right = 7, .exact = true});
+    const QString file = scratch_.file("sweep.h5"), out = scratch_.file("sweep.svg");
+    trace::write_sweep(sweep, file.toStdString());
+    const Ended e = start({"figure", file, "--out", out, "--csv"});
+    QVERIFY2(e.code == 0, e.err.constData());
+    QFile written(out), csv(scratch_.file("sweep.csv"));
+    QVERIFY(written.open(QIODevice::ReadOnly) && csv.open(QIODevice::ReadOnly));
+    QVERIFY(written.readAll().contains("small-model"));
+    QVERIFY(csv.readAll().contains("small-model,raven,512,all,1,1,1,"));
+    const Ended layer = start({"figure", file, "--layer", "0", "--out", scratch_.file("other.svg")});
+    QCOMPARE(layer.code, 2);
+    QVERIFY2(layer.err.contains("--layer"), layer.err.constData());
+    const Ended kind = start({"figure", trace_, "--out", scratch_.file("none.svg")});
+    QCOMPARE(kind.code, 2);
+    QVERIFY2(kind.err.contains("--kind"), kind.err.constData());
   }
 
   void figures_data() {

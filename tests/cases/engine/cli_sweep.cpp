@@ -2,6 +2,8 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <cstdlib>
+#include <cstring>
 #include <map>
 #include <thread>
 
@@ -222,6 +224,37 @@ SLOTSCOPE_CASE(sweep_bad_input_is_named_before_a_weight_is_read) {
   EXPECT_CODE(c, 1, "a text file");
   EXPECT_SAYS(c.err, "not an HDF5 file");
   CHECK_EQ(file_bytes(text), std::string("not HDF5"));
+}
+
+// The reference checkpoints beside the specification, in SLOTSCOPE_CHECKPOINTS: 100 prompts each, against training.json, which has 32
+// prompts per length (about two minutes).
+SLOTSCOPE_CASE(sweep_reference_checkpoints_answer_as_when_they_were_trained) {
+  const char* place = std::getenv("SLOTSCOPE_CHECKPOINTS");
+  if (!place) t.skip("SLOTSCOPE_CHECKPOINTS does not name the folder of raven-passkey, gsa-passkey, swa-passkey and llama-passkey");
+  const fs::path out = t.temp() / "s.h5";
+  const std::vector<std::string> names = {"raven-passkey", "gsa-passkey", "swa-passkey", "llama-passkey"};
+  std::vector<std::string> folders;
+  for (const auto& name : names) folders.push_back((fs::path(place) / name).string());
+  ChildOptions o;
+  o.seconds = 1800;
+  const Child c = run_cli(sweep_words(folders, out, {"--task", "passkey", "--lengths", "256,512,1024,2048", "--seeds", "25", "--length-counts",
+                                                     "total", "--depths", "uniform", "--haystack", "mixed", "-q"}), o);
+  EXPECT_CODE(c, 0, "sweep");
+  const auto sweep = trace::read_sweep(out);
+  const auto table = analysis::sweep_table(sweep);
+  CHECK(table.notes.empty());  // all prompts, the same for every model
+  CHECK_EQ(table.models.size(), size_t(4));
+  for (size_t m = 0; m < table.models.size(); ++m) {
+    const json training = json::parse(file_bytes(fs::path(folders[m]) / "training.json"));
+    for (const auto& cell : table.models[m].lengths) {
+      const double then = training["accuracy"][std::to_string(cell.length)];
+      const auto interval = analysis::clopper_pearson(std::lround(then * 32), 32, 0.99);
+      CHECK_EQ(cell.prompts, int64_t(25));
+      t.note(names[m] + " at " + std::to_string(cell.length) + ": " + std::to_string(cell.accuracy) + ", training.json " + std::to_string(then) +
+             " [" + std::to_string(interval.low) + ", " + std::to_string(interval.high) + "]");
+      CHECK(cell.accuracy >= interval.low && cell.accuracy <= interval.high);
+    }
+  }
 }
 
 SLOTSCOPE_CASE(sweep_too_short_lengths_keep_what_was_done) {

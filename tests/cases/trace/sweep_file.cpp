@@ -107,7 +107,7 @@ SLOTSCOPE_CASE(sweep_file_is_replaced_as_a_whole) {
 SLOTSCOPE_CASE(sweep_file_and_trace_tell_each_other_apart) {
   const fs::path file = t.temp() / "s.h5";
   trace::write_sweep(made_sweep(), file);
-  CHECK_ERROR(trace::Trace::open(file), "slotscope-sweep");
+  CHECK_ERROR(trace::Trace::open(file), "slotscope-sweep", "slotscope figure");
   std::ofstream(t.temp() / "x");
   CHECK_ERROR(trace::read_sweep(file.parent_path() / "none.h5"), "cannot open");
 }
