@@ -301,10 +301,14 @@ class Runner {
     if (cells.empty()) return;
     progress_.set_detail(model.name + ", loading weights");
     std::unique_ptr<engine::Model> loaded;
-    {
+    try {
       Progress inner;
       const CancelRelay relay(progress_, inner);
       loaded = engine::Model::load(s.checkpoint, request_.load, inner);
+    } catch (const Error&) {
+      if (!progress_.cancel_requested()) throw;  // a load that was stopped says so by an error
+      outcome_.cancelled = true;
+      return;
     }
     for (const Cell& cell : cells) {
       if (progress_.cancel_requested() || !run_prompt(s, *loaded, model, cell)) {
