@@ -52,6 +52,8 @@ HeadRoutes by_position(const trace::SweepLayer& layer, int64_t tokens) {
   for (int64_t t = 0; t < tokens; ++t) routes.index.push_back(uint32_t(t % slots));
   routes.weight.assign(size_t(tokens), 1);
   routes.strength.assign(size_t(tokens), 1);
+  // As Trace::routes says of such layers: the score would be 1 in every head.
+  if (layer.route_kind == "append") routes.no_score = "every token has a slot of its own";
   return routes;
 }
 
