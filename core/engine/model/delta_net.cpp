@@ -39,6 +39,7 @@ DeltaNetConfig read(const formats::Checkpoint& checkpoint) {
   c.activation = r.cfg.get_choice("qk_activation", "silu", {"silu", "relu", "elu", "identity"});
   c.qkv = {c.hidden_size, s.heads * s.d_k, s.heads * s.d_k, s.heads * s.d_v};
   c.qkv.read_conv(r, true);
+  c.qkv.unit_norm = true;
   r.read_embedding();
   r.read_mlp();
   r.note_ignored({"use_output_norm"});

@@ -36,6 +36,7 @@ GatedDeltaNetConfig read(const formats::Checkpoint& checkpoint) {
   c.negative = r.cfg.get_bool("allow_neg_eigval", false);
   c.qkv = {c.hidden_size, c.key_heads * s.d_k, c.key_heads * s.d_k, s.heads * s.d_v};
   c.qkv.read_conv(r, true);
+  c.qkv.unit_norm = true;
   c.ignorable.push_back(".attn.D");  // until 2025-03, unused
   r.read_embedding();
   r.read_mlp();

@@ -42,6 +42,7 @@ KdaConfig read(const formats::Checkpoint& checkpoint) {
     r.refuse("lower_bound", formats::number_text(*c.lower_bound), "a bound of the log decay, at most 0");
   c.qkv = {c.hidden_size, c.key_heads * s.d_k, c.key_heads * s.d_k, s.heads * s.d_v};
   c.qkv.read_conv(r, true);
+  c.qkv.unit_norm = true;
   r.read_embedding();
   r.read_mlp();
   r.note_ignored({"safe_gate"});

@@ -45,6 +45,7 @@ MomConfig read(const formats::Checkpoint& checkpoint) {
   r.cfg.get_choice("mom_backend", "gated_deltanet", {"gated_deltanet"});
   c.qkv = {c.hidden_size, s.heads * s.d_k, s.heads * s.d_k, s.heads * s.d_v};
   c.qkv.read_conv(r, true);
+  c.qkv.unit_norm = true;
   if (!c.qkv.conv) r.refuse("use_short_conv", "false", "true: memories without convolutions are not defined");
   r.read_embedding();
   r.read_mlp();

@@ -27,8 +27,8 @@ void QkvConfig::conv_tensors(formats::TensorList& list) const {
 QkvProjection::QkvProjection(const QkvConfig& config, const std::string& p, const Weights& w,
                              const QkvNames& names)
     : config_(config),
-      q_(w.get(p + "q_proj.weight")),
-      k_(w.get(p + names.key + ".weight")),
+      q_(sensitive(w.get(p + "q_proj.weight"))),
+      k_(sensitive(w.get(p + names.key + ".weight"))),
       v_(w.get(p + names.value + ".weight")) {
   const auto load = [&](const std::string& name, bool silu) {
     return ShortConv{w.exact_if(config.conv, p + name + ".weight"),
@@ -39,9 +39,13 @@ QkvProjection::QkvProjection(const QkvConfig& config, const std::string& p, cons
   v_conv_ = load("v_conv1d", true);
 }
 
+at::Tensor QkvProjection::sensitive(const at::Tensor& weight) const {
+  return config_.unit_norm && weight.scalar_type() == at::kFloat ? weight.to(at::kDouble) : weight;
+}
+
 QkvProjection QkvProjection::with(const at::Tensor& key, const at::Tensor& value) const {
   QkvProjection other = *this;
-  other.k_ = key;
+  other.k_ = sensitive(key);
   other.v_ = value;
   return other;
 }
@@ -55,7 +59,10 @@ std::vector<at::Tensor> QkvProjection::initial_tails(int64_t batch, const Numeri
 }
 
 Qkv QkvProjection::operator()(const at::Tensor& x, std::vector<at::Tensor>& tails) const {
-  Qkv out{linear_map(x, q_), linear_map(x, k_), linear_map(x, v_)};
+  const auto project = [&](const at::Tensor& weight) {  // as wide as its weight
+    return linear_map(x.to(weight.scalar_type()), weight).to(x.scalar_type());
+  };
+  Qkv out{project(q_), project(k_), linear_map(x, v_)};
   if (!config_.conv) return out;
   out.query = q_conv_(out.query, tails[0]);
   out.key = k_conv_(out.key, tails[1]);

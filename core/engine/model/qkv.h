@@ -19,6 +19,9 @@ struct QkvConfig {
   bool conv = false;
   int64_t taps = 4;        // conv_size
   bool conv_bias = false;  // a bias is stored (no config asks for one)
+  // Query and key are brought to norm 1 behind. That norm can be a thousandth of the terms that made it, and what they were
+  // rounded by is divided by it too: float32 runs compute these two projections in float64.
+  bool unit_norm = false;
 
   // use_short_conv, conv_size, and whether the convolutions of the first mixer have biases.
   void read_conv(formats::ModelReader& reader, bool default_conv);
@@ -52,6 +55,9 @@ class QkvProjection {
   bool conv() const { return config_.conv; }
 
  private:
+  // The weight of a query or key projection in the type that it is multiplied in.
+  at::Tensor sensitive(const at::Tensor& weight) const;
+
   QkvConfig config_;
   at::Tensor q_, k_, v_;
   ShortConv q_conv_, k_conv_, v_conv_;
