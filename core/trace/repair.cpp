@@ -37,13 +37,13 @@ struct Plan {
 // Sizes without a single value behind them. The copy is smaller than its source, and such sizes can be too large for what it holds.
 bool empty_and_large(const DatasetInfo& info) {
   constexpr double kMostBytes = 1 << 20;
-  double row = double(element_size(info.type));
-  bool none = !info.shape.empty() && info.shape[0] == 0;
-  for (size_t i = 1; i < info.shape.size(); ++i) {
-    none = none || info.shape[i] == 0;
-    row *= double(std::max<int64_t>(info.shape[i], 1));
+  double bytes = double(element_size(info.type));
+  bool none = false;
+  for (const int64_t n : info.shape) {
+    none = none || n == 0;
+    bytes *= double(std::max<int64_t>(n, 1));
   }
-  return none && row > kMostBytes;
+  return none && bytes > kMostBytes;
 }
 
 // What the copy of a run will hold: everything that can be read to its end.
