@@ -535,16 +535,8 @@ void InspectorView::paintContent(QPainter& painter, const QSizeF& size, const Th
 
 void InspectorView::paintFigure(QPainter& painter, const QRectF& area, const Theme& theme,
                                 const FigureOptions& options) {
+  if (paintGround(painter, area, theme)) return;
   painter.save();
-  painter.fillRect(area, theme.surface);
-  const QString why = emptyText();
-  if (!why.isEmpty()) {
-    painter.setFont(theme.ui);
-    painter.setPen(theme.text2);
-    painter.drawText(area, int(Qt::AlignCenter) | Qt::TextWordWrap, why);
-    painter.restore();
-    return;
-  }
   QRectF rest = area;
   if (options.caption)
     rest = paintCaption(painter, area,

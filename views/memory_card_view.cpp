@@ -228,17 +228,10 @@ QSizeF MemoryCardView::figureSize() const {
 }
 
 void MemoryCardView::paintFigure(QPainter& painter, const QRectF& area, const Theme& theme, const FigureOptions&) {
+  if (paintGround(painter, area, theme)) return;
   painter.save();
-  painter.fillRect(area, theme.surface);
-  const QString why = emptyText();
-  if (!why.isEmpty()) {
-    painter.setFont(theme.ui);
-    painter.setPen(theme.text2);
-    painter.drawText(area, int(Qt::AlignCenter) | Qt::TextWordWrap, why);
-  } else {
-    painter.translate(area.topLeft());
-    paintCard(&painter, area.width(), theme);
-  }
+  painter.translate(area.topLeft());
+  paintCard(&painter, area.width(), theme);
   painter.restore();
 }
 

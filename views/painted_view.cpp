@@ -344,6 +344,17 @@ void PaintedView::changeEvent(QEvent* event) {
   }
 }
 
+bool PaintedView::paintGround(QPainter& painter, const QRectF& area, const Theme& theme) const {
+  painter.save();
+  painter.fillRect(area, theme.surface);
+  const QString why = emptyText();
+  painter.setFont(theme.ui);
+  painter.setPen(theme.text2);
+  if (!why.isEmpty()) painter.drawText(area, int(Qt::AlignCenter) | Qt::TextWordWrap, why);
+  painter.restore();
+  return !why.isEmpty();
+}
+
 void PaintedView::paintEvent(QPaintEvent*) {
   const auto& theme = Theme::current();
   QPainter painter(this);

@@ -83,6 +83,8 @@ class PaintedView : public View {
   virtual bool needsHead() const { return true; }
   // Why there is nothing to draw; empty when paintContent can draw.
   virtual QString emptyText() const = 0;
+  // The ground of a figure, and on it why there is nothing to draw: then true.
+  bool paintGround(QPainter& painter, const QRectF& area, const Theme& theme) const;
   // Draws with the content's top left at (0, 0) and the given size; already scrolled.
   virtual void paintContent(QPainter& painter, const QSizeF& size, const Theme& theme) = 0;
   // Height that the content wants at this width; more than there is room for gives a scroll bar. 0: fills the

@@ -80,8 +80,6 @@ void RasterView::setRun(std::shared_ptr<const RunData> run) {
   PaintedView::setRun(std::move(run));
 }
 
-void RasterView::setHead(std::shared_ptr<const analysis::HeadData> head) { PaintedView::setHead(std::move(head)); }
-
 void RasterView::addBeside(std::shared_ptr<const RunData> run, std::shared_ptr<const analysis::HeadData> head) {
   if (run && head) beside_.push_back({std::move(run), std::move(head)});
   rebuild();
@@ -280,16 +278,8 @@ void RasterView::paintContent(QPainter& painter, const QSizeF& size, const Theme
 QSizeF RasterView::figureSize() const { return {std::max(1.0, double(panels_.size())) * 290 + 60, 340}; }
 
 void RasterView::paintFigure(QPainter& painter, const QRectF& area, const Theme& theme, const FigureOptions& options) {
+  if (paintGround(painter, area, theme)) return;
   painter.save();
-  painter.fillRect(area, theme.surface);
-  const QString why = emptyText();
-  if (!why.isEmpty()) {
-    painter.setFont(theme.ui);
-    painter.setPen(theme.text2);
-    painter.drawText(area, int(Qt::AlignCenter) | Qt::TextWordWrap, why);
-    painter.restore();
-    return;
-  }
   QRectF rest = area;
   if (options.caption)
     rest = paintCaption(painter, area,

@@ -18,7 +18,6 @@ class RasterView : public PaintedView {
   RasterView(SelectionModel* selection, QWidget* parent = nullptr);
 
   void setRun(std::shared_ptr<const RunData> run) override;
-  void setHead(std::shared_ptr<const analysis::HeadData> head) override;
   void paintFigure(QPainter&, const QRectF&, const Theme&, const FigureOptions&) override;
   QSizeF figureSize() const override;
   QString csv() const override;

@@ -59,7 +59,7 @@ struct ModelInfo {
   struct ConfigRow { std::string key, value, source; };  // source: "config.json", "default", "exapnd_k", ...
   std::vector<ConfigRow> config;       // effective values
 };
-// flavour: "" detect, "fla", "goombalab". Throws Error for unknown model_type, unsupported options (by name), missing or
+// flavour: "" detect, "fla", "goombalab", "nope" (a transformer without RoPE). Throws Error for unknown model_type, unsupported options (by name), missing or
 // misshapen tensors (name, found and expected shape).
 ModelInfo inspect(const formats::Checkpoint& checkpoint, const std::string& flavour = "");
 
@@ -67,7 +67,7 @@ struct LoadOptions {
   std::string device = "cpu";            // cpu, cuda, cuda:N
   std::string dtype = "float32";         // float32, bfloat16, float64
   std::string router_dtype = "float32";  // float32 or bf16 (reference behaviour); only with dtype bfloat16
-  std::string flavour;                   // "", fla, goombalab
+  std::string flavour;                   // "", fla, goombalab, nope
   bool tf32 = false;
 };
 
