@@ -7,6 +7,7 @@
 
 #include "app/cli/commands.h"
 #include "app/cli/help.h"
+#include "app/cli/ramnet.h"
 #include "core/fields.h"
 #include "core/formats/tensor_statistics.h"
 
@@ -26,6 +27,7 @@ struct Settings {
   VerifySettings verify;
   RepairSettings repair;
   SelftestSettings selftest;
+  Action ramnet;
   bool fields = false;
 };
 
@@ -182,6 +184,7 @@ int dispatch(const CLI::App& app, const Settings& s) {
   if (name == "detokenize") return run_detokenize(s.detokenize, console);
   if (name == "analyze") return run_analyze(s.analyze, console);
   if (name == "sweep") return run_sweep(s.sweep, console);
+  if (name == "ramnet") return s.ramnet(console);
   if (name == "verify") return run_verify(s.verify, console);
   if (name == "repair") return run_repair(s.repair, console);
   if (name == "selftest") return run_selftest(s.selftest, console);
@@ -238,6 +241,7 @@ int cli_main(int argc, char** argv) {
   add_tokenize(app, s);
   add_analyze(app, s);
   add_sweep(app, s);
+  add_ramnet(app, s.console, s.ramnet);
   add_verify(app, s);
   add_others(app, s);
   std::vector<std::string> words;
@@ -269,7 +273,7 @@ int cli_main(int argc, char** argv) {
     const auto named = [&](const CLI::App* command) { return command->get_name() == argv[1]; };
     if (argv[1][0] != '-' && app.get_subcommands(named).empty())
       return fail(s.console, Error({.item = argv[1], .found = "no such command",
-                                    .expected = "info, run, tokenize, detokenize, analyze, sweep, verify, repair, selftest or devices"}, Error::Kind::usage));
+                                    .expected = "info, run, tokenize, detokenize, analyze, sweep, ramnet, verify, repair, selftest or devices"}, Error::Kind::usage));
     return parse_failed(app, e, s.console);
   }
   return guarded(app, s);
