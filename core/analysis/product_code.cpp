@@ -1,0 +1,325 @@
+#include "core/analysis/product_code.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <numbers>
+#include <string>
+
+#include "core/analysis/product_code_internal.h"
+#include "core/error.h"
+
+namespace slotscope::analysis {
+namespace {
+
+using internal::log_sum_exp;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// One factor of a pair, beta included: x = beta_r q^u, y = beta_w k^u.
+struct Block {
+  double x0 = 0, x1 = 0, y0 = 0, y1 = 0;
+};
+
+Block block_of(const KernelInput& in, size_t u) {
+  return {in.beta_read * in.q[2 * u], in.beta_read * in.q[2 * u + 1], in.beta_write * in.k[2 * u],
+          in.beta_write * in.k[2 * u + 1]};
+}
+
+// log d sum_j p(j|x) p(j|y) = log Z(x + y) - log Z(x) - log Z(y), with the largest logit of each side taken out before anything is
+// added: the three log Z are as large as beta, their difference is never above log d.
+double log_overlap(const CircularCodebook& book, const Block& b, std::vector<double>& x, std::vector<double>& y) {
+  const size_t d = book.cos.size();
+  double most_x = -kInfinity, most_y = -kInfinity;
+  for (size_t j = 0; j < d; ++j) {
+    x[j] = book.cos[j] * b.x0 + book.sin[j] * b.x1;
+    y[j] = book.cos[j] * b.y0 + book.sin[j] * b.y1;
+    most_x = std::max(most_x, x[j]);
+    most_y = std::max(most_y, y[j]);
+  }
+  double sum_x = 0, sum_y = 0, most = -kInfinity, sum = 0;
+  for (size_t j = 0; j < d; ++j) {
+    sum_x += std::exp(x[j] -= most_x);
+    sum_y += std::exp(y[j] -= most_y);
+    most = std::max(most, x[j] += y[j]);
+  }
+  for (size_t j = 0; j < d; ++j) sum += std::exp(x[j] - most);
+  return most + std::log(sum) - std::log(sum_x) - std::log(sum_y) + std::log(double(d));
+}
+
+// log Z(x) - |x|^2 / 4 for |x| <= 1 and d >= 3, where sum_j c_j.x = 0 and sum_j (c_j.x)^2 = d |x|^2 / 2 (d >= 4: the cubes vanish
+// too): what is left of the series of exp, so that no digit is lost to the terms that cancel.
+double log_partition_excess(const CircularCodebook& book, double x, double y) {
+  const size_t d = book.cos.size();
+  const int first = d == 3 ? 3 : 4;
+  double rest = 0;
+  for (size_t j = 0; j < d; ++j) {
+    const double v = book.cos[j] * x + book.sin[j] * y;
+    double term = v * v * v / 6 * (first == 4 ? v / 4 : 1), sum = 0;
+    for (int n = first; n < 40; ++n) {
+      sum += term;
+      term *= v / (n + 1);
+      if (!(std::abs(term) > 1e-18 * std::abs(sum))) break;
+    }
+    rest += sum;
+  }
+  rest /= double(d);
+  return internal::log1p_minus((x * x + y * y) / 4 + rest) + rest;
+}
+
+double log_target_of(const KernelInput& in) {
+  double sum = 0;
+  for (size_t u = 0; u < in.q.size() / 2; ++u) {
+    const Block b = block_of(in, u);
+    sum += b.x0 * b.y0 + b.x1 * b.y1;
+  }
+  return sum / 2;
+}
+
+// Whether beta is small enough for the excess over the quadratic term.
+bool small(const Block& b) {
+  return std::hypot(b.x0, b.x1) <= 1 && std::hypot(b.y0, b.y1) <= 1 && std::hypot(b.x0 + b.y0, b.x1 + b.y1) <= 1;
+}
+
+// log kappa of one factor less its target, and that target.
+struct FactorError {
+  double error = 0, target = 0;
+};
+FactorError factor_error(const CircularCodebook& book, const Block& b, std::vector<double>& x, std::vector<double>& y) {
+  const double target = (b.x0 * b.y0 + b.x1 * b.y1) / 2;
+  if (book.codes() >= 3 && small(b))
+    return {log_partition_excess(book, b.x0 + b.y0, b.x1 + b.y1) - log_partition_excess(book, b.x0, b.x1) -
+                log_partition_excess(book, b.y0, b.y1),
+            target};
+  return {log_overlap(book, b, x, y) - target, target};
+}
+
+double factor_error_infinite(const Block& b) {
+  const double x = std::hypot(b.x0, b.x1), y = std::hypot(b.y0, b.y1), both = std::hypot(b.x0 + b.y0, b.x1 + b.y1);
+  if (small(b))
+    return internal::log_bessel_excess(both) - internal::log_bessel_excess(x) - internal::log_bessel_excess(y);
+  // |x + y| - |x| - |y| without cancellation, from the angle between them.
+  const double half = std::atan2(b.x0 * b.y1 - b.x1 * b.y0, b.x0 * b.y0 + b.x1 * b.y1) / 2;
+  const double stretch = -4 * (x / (both + x + y)) * y * std::sin(half) * std::sin(half);
+  return internal::log_scaled_bessel_i0(both) - internal::log_scaled_bessel_i0(x) - internal::log_scaled_bessel_i0(y) +
+         stretch - (b.x0 * b.y0 + b.x1 * b.y1) / 2;
+}
+
+// Mean over the nearest codes of k^u of d p(j | beta_r q^u), as a log: one code unless k^u lies between codes.
+struct HardWrite {
+  double log_value = 0;
+  int64_t code = 0;
+  bool tied = false;
+};
+HardWrite hard_write(const CircularCodebook& book, double q0, double q1, double k0, double k1) {
+  const auto read = factor_log_softmax(book, q0, q1);
+  const size_t d = read.size();
+  double most = -kInfinity;
+  std::vector<double> near(d), chosen;
+  for (size_t j = 0; j < d; ++j) most = std::max(most, near[j] = book.cos[j] * k0 + book.sin[j] * k1);
+  const double slack = 4 * std::numeric_limits<double>::epsilon() * std::hypot(k0, k1);
+  HardWrite out{.code = -1};
+  for (size_t j = 0; j < d; ++j) {
+    if (near[j] < most - slack) continue;
+    if (out.code < 0) out.code = int64_t(j);
+    chosen.push_back(read[j]);
+  }
+  out.tied = chosen.size() > 1;
+  out.log_value = log_sum_exp(chosen) - std::log(double(chosen.size())) + std::log(double(d));
+  return out;
+}
+
+}  // namespace
+
+void check(const KernelInput& in) {
+  internal::check_codes(in.codes);
+  for (const auto& [beta, name] : {std::pair{in.beta_read, "beta_read"}, std::pair{in.beta_write, "beta_write"}})
+    if (!(beta >= 0 && beta <= std::numeric_limits<double>::max()))
+      throw Error({.item = name, .found = std::to_string(beta), .expected = "a finite number, 0 or more"}, Error::Kind::usage);
+  internal::check_vector(in.q, 1, "q");
+  internal::check_vector(in.k, 1, "k");
+  internal::check_vector(in.q, in.beta_read, "q");
+  internal::check_vector(in.k, in.beta_write, "k");
+  if (in.q.size() != in.k.size())
+    throw Error({.item = "k", .found = std::to_string(in.k.size()) + " numbers",
+                 .expected = std::to_string(in.q.size()) + ", as many as q has"}, Error::Kind::usage);
+}
+
+double beta_star_of_tau(double tau) {
+  if (!(tau > 0 && std::isfinite(tau)))
+    throw Error({.item = "tau", .found = std::to_string(tau), .expected = "a finite number above 0"}, Error::Kind::usage);
+  return std::sqrt(2 / tau);
+}
+
+double beta_star(int64_t factors) {
+  if (factors < 1)
+    throw Error({.item = "factors (U)", .found = std::to_string(factors), .expected = "at least 1"}, Error::Kind::usage);
+  return beta_star_of_tau(std::sqrt(2.0 * double(factors)));
+}
+
+double kernel_radius(const KernelInput& in) {
+  check(in);
+  double radius = 0;
+  for (size_t u = 0; u < in.q.size() / 2; ++u) {
+    radius = std::max(radius, in.beta_read * std::hypot(in.q[2 * u], in.q[2 * u + 1]));
+    radius = std::max(radius, in.beta_write * std::hypot(in.k[2 * u], in.k[2 * u + 1]));
+  }
+  return radius;
+}
+
+KernelBounds kernel_bounds(int64_t codes, int64_t factors, double radius) {
+  slot_count(codes, factors);  // checks both
+  if (!(radius >= 0 && std::isfinite(radius)))
+    throw Error({.item = "radius", .found = std::to_string(radius), .expected = "a finite number, 0 or more"}, Error::Kind::usage);
+  KernelBounds out;
+  out.radius = radius;
+  const double d = double(codes), u = double(factors);
+  out.log_xi = radius == 0 ? -kInfinity : std::numbers::ln2 + radius + d * std::log(radius) - std::lgamma(d + 1);
+  out.xi = std::exp(out.log_xi);
+  const double fourth = radius * radius * radius * radius;
+  out.continuous_lower = -u * fourth / 4;
+  out.continuous_upper = u * fourth / 32;
+  if (out.xi < 1) {
+    out.quantisation = 3 * u * out.xi / (1 - out.xi);
+    out.bound = u * (fourth / 4 + 3 * out.xi / (1 - out.xi));
+  }
+  return out;
+}
+
+double radius_of_xi(int64_t codes, double xi) {
+  internal::check_codes(codes);
+  if (!(xi > 0 && std::isfinite(xi)))
+    throw Error({.item = "xi", .found = std::to_string(xi), .expected = "a finite number above 0"}, Error::Kind::usage);
+  double low = 0, high = 1;
+  while (kernel_bounds(codes, 1, high).xi < xi) high *= 2;
+  for (int step = 0; step < 200; ++step) {
+    const double middle = low + (high - low) / 2;
+    if (middle <= low || middle >= high) break;
+    (kernel_bounds(codes, 1, middle).xi < xi ? low : high) = middle;
+  }
+  return low;
+}
+
+KernelNumbers kernel_numbers(const KernelInput& in) {
+  check(in);
+  const auto book = circular_codebook(in.codes);
+  KernelNumbers out;
+  std::vector<double> x(book.cos.size()), y(book.cos.size());
+  for (size_t u = 0; u < in.q.size() / 2; ++u) {
+    const Block b = block_of(in, u);
+    const FactorError factor = factor_error(book, b, x, y);
+    out.log_error += factor.error;
+    out.log_target += factor.target;
+    out.log_error_infinite += factor_error_infinite(b);
+    const HardWrite hard = hard_write(book, b.x0, b.x1, in.k[2 * u], in.k[2 * u + 1]);
+    out.log_kappa_hard += hard.log_value;
+    out.codes_of_k.push_back(hard.code);
+    out.codes_of_q.push_back(hard_write(book, 0, 0, in.q[2 * u], in.q[2 * u + 1]).code);
+    out.tied = out.tied || hard.tied;
+    out.q_dot_k += in.q[2 * u] * in.k[2 * u] + in.q[2 * u + 1] * in.k[2 * u + 1];
+  }
+  out.log_kappa = log_kappa(in);
+  out.log_kappa_infinite = log_kappa_infinite(in);
+  out.kappa = std::exp(out.log_kappa);
+  out.kappa_infinite = std::exp(out.log_kappa_infinite);
+  out.kappa_hard = std::exp(out.log_kappa_hard);
+  out.target = std::exp(out.log_target);
+  out.log_ceiling = double(in.factors()) * std::log(double(in.codes));
+  out.bounds = kernel_bounds(in.codes, in.factors(), kernel_radius(in));
+  return out;
+}
+
+double log_kappa(const KernelInput& in) {
+  check(in);
+  const auto book = circular_codebook(in.codes);
+  std::vector<double> x(book.cos.size()), y(book.cos.size());
+  double sum = 0;
+  for (size_t u = 0; u < in.q.size() / 2; ++u) {
+    const Block b = block_of(in, u);
+    if (book.codes() >= 3 && small(b)) {
+      const FactorError factor = factor_error(book, b, x, y);
+      sum += factor.target + factor.error;
+    } else {
+      sum += log_overlap(book, b, x, y);
+    }
+  }
+  return sum;
+}
+
+double log_kappa_infinite(const KernelInput& in) {
+  check(in);
+  double sum = 0;
+  for (size_t u = 0; u < in.q.size() / 2; ++u) {
+    const Block b = block_of(in, u);
+    sum += factor_error_infinite(b) + (b.x0 * b.y0 + b.x1 * b.y1) / 2;
+  }
+  return sum;
+}
+
+std::vector<double> log_softmax(int64_t codes, std::span<const double> x, double beta) {
+  internal::check_vector(x, 1, "x");
+  internal::check_vector(x, beta, "x");
+  const auto book = circular_codebook(codes);
+  std::vector<double> out;
+  out.reserve(x.size() / 2 * size_t(codes));
+  for (size_t u = 0; u < x.size() / 2; ++u) {
+    const auto factor = factor_log_softmax(book, beta * x[2 * u], beta * x[2 * u + 1]);
+    out.insert(out.end(), factor.begin(), factor.end());
+  }
+  return out;
+}
+
+namespace {
+
+// Calls with the log of prod_u p_u(digit u) for flat index 0, 1, ...; sums are kept from the most significant digit down, so that
+// most steps add once.
+template <class Visit>
+void for_every_address(int64_t codes, int64_t slots, std::span<const double> log_p, Visit visit) {
+  const size_t factors = log_p.size() / size_t(codes);
+  std::vector<int64_t> digit(factors, 0);
+  std::vector<double> from(factors + 1, 0);  // from[u] = sum over factors u .. U-1
+  const auto renew = [&](size_t highest) {
+    for (size_t u = highest + 1; u-- > 0;) from[u] = from[u + 1] + log_p[u * size_t(codes) + size_t(digit[u])];
+  };
+  renew(factors - 1);
+  for (int64_t slot = 0;; ++slot) {
+    visit(slot, from[0]);
+    if (slot + 1 >= slots) return;
+    size_t u = 0;
+    while (++digit[u] == codes) digit[u++] = 0;
+    renew(u);
+  }
+}
+
+}  // namespace
+
+std::vector<double> address_log_probabilities(int64_t codes, std::span<const double> x, double beta) {
+  const auto log_p = log_softmax(codes, x, beta);
+  const int64_t slots = internal::checked_slots(codes, int64_t(x.size()) / 2, kMaxBruteForce, "addresses");
+  std::vector<double> out(static_cast<size_t>(slots));
+  for_every_address(codes, slots, log_p, [&](int64_t slot, double value) { out[size_t(slot)] = value; });
+  return out;
+}
+
+double log_kappa_brute_force(const KernelInput& in) {
+  check(in);
+  const int64_t slots = internal::checked_slots(in.codes, in.factors(), kMaxBruteForce, "brute force over every address");
+  auto log_p = log_softmax(in.codes, in.q, in.beta_read);
+  const auto write = log_softmax(in.codes, in.k, in.beta_write);
+  double shift = 0;  // the largest term
+  for (size_t u = 0; u < in.q.size() / 2; ++u) {
+    double most = -kInfinity;
+    for (size_t j = u * size_t(in.codes); j < (u + 1) * size_t(in.codes); ++j) most = std::max(most, log_p[j] += write[j]);
+    shift += most;
+  }
+  double sum = 0, lost = 0;  // compensated: up to 16 million terms
+  for_every_address(in.codes, slots, log_p, [&](int64_t, double value) {
+    const double term = std::exp(value - shift) - lost, next = sum + term;
+    lost = (next - sum) - term;
+    sum = next;
+  });
+  return shift + std::log(sum) + std::log(double(slots));
+}
+
+}  // namespace slotscope::analysis
