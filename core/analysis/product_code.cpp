@@ -1,7 +1,6 @@
 #include "core/analysis/product_code.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -66,15 +65,6 @@ double log_partition_excess(const CircularCodebook& book, double x, double y) {
   }
   rest /= double(d);
   return internal::log1p_minus((x * x + y * y) / 4 + rest) + rest;
-}
-
-double log_target_of(const KernelInput& in) {
-  double sum = 0;
-  for (size_t u = 0; u < in.q.size() / 2; ++u) {
-    const Block b = block_of(in, u);
-    sum += b.x0 * b.y0 + b.x1 * b.y1;
-  }
-  return sum / 2;
 }
 
 // Whether beta is small enough for the excess over the quadratic term.
@@ -307,12 +297,9 @@ double log_kappa_brute_force(const KernelInput& in) {
   const int64_t slots = internal::checked_slots(in.codes, in.factors(), kMaxBruteForce, "brute force over every address");
   auto log_p = log_softmax(in.codes, in.q, in.beta_read);
   const auto write = log_softmax(in.codes, in.k, in.beta_write);
-  double shift = 0;  // the largest term
-  for (size_t u = 0; u < in.q.size() / 2; ++u) {
-    double most = -kInfinity;
-    for (size_t j = u * size_t(in.codes); j < (u + 1) * size_t(in.codes); ++j) most = std::max(most, log_p[j] += write[j]);
-    shift += most;
-  }
+  for (size_t i = 0; i < log_p.size(); ++i) log_p[i] += write[i];
+  double shift = -kInfinity;
+  for_every_address(in.codes, slots, log_p, [&](int64_t, double value) { shift = std::max(shift, value); });
   double sum = 0, lost = 0;  // compensated: up to 16 million terms
   for_every_address(in.codes, slots, log_p, [&](int64_t, double value) {
     const double term = std::exp(value - shift) - lost, next = sum + term;

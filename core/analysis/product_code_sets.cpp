@@ -12,9 +12,12 @@
 namespace slotscope::analysis {
 namespace {
 
-// N for `keys` of as many numbers as `width`.
+// N for `keys` of as many numbers as `width`, which must all be usable.
 size_t key_count(std::span<const double> keys, size_t width) {
-  if (width > 0 && !keys.empty() && keys.size() % width == 0) return keys.size() / width;
+  if (width > 0 && !keys.empty() && keys.size() % width == 0) {
+    for (size_t at = 0; at < keys.size(); at += width) internal::check_vector(keys.subspan(at, width), 1, "key");
+    return keys.size() / width;
+  }
   throw Error({.item = "keys", .found = std::to_string(keys.size()) + " numbers",
                .expected = "a multiple of " + std::to_string(width) + ", the width of q"}, Error::Kind::usage);
 }
@@ -42,7 +45,6 @@ std::vector<double> normalised_kernel(const KernelInput& input, std::span<const 
 std::vector<double> attention_weights(std::span<const double> q, std::span<const double> keys, double tau) {
   beta_star_of_tau(tau);  // checks it
   internal::check_vector(q, 1, "q");
-  internal::check_vector(keys, 1, "keys");
   const size_t count = key_count(keys, q.size());
   std::vector<double> logits(count, 0);
   for (size_t s = 0; s < count; ++s) {
