@@ -95,8 +95,8 @@ std::string hdf5_message() {
 
 Error disk_full(const std::string& file, const std::string& reason) {
   return Error({.file = file,
-                .found = "no space to write the trace (" + reason + ")",
-                .advice = "Free some space, write to another disk with --out, or capture less (--capture, "
+                .found = "no space to write the file (" + reason + ")",
+                .advice = "Free some space or write to another disk with --out; a trace is smaller when less is captured (--capture, "
                           "--layers, --tokens)"});
 }
 

@@ -86,7 +86,7 @@ struct Sweep {
   std::vector<SweepModel> models;
 };
 
-// "slotscope-trace", "slotscope-sweep", another name, or "" for an HDF5 file that does not say. Throws Error for what is no HDF5 file.
+// "slotscope-trace", "slotscope-sweep", "slotscope-result", another name, or "" for an HDF5 file that does not say. Throws Error for what is no HDF5 file.
 std::string file_format(const std::filesystem::path& file);
 
 // Throws Error: not HDF5, not a sweep, newer version (by number), damaged (item, found, expected).

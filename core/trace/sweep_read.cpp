@@ -37,7 +37,9 @@ class SweepReader {
     if (!read_attribute(root, "format", format) || format != "slotscope-sweep")
       throw Error({.file = source_.name, .item = "format",
                    .found = format.empty() ? "an HDF5 file without this attribute" : "'" + format.substr(0, 80) + "'",
-                   .expected = "'slotscope-sweep'", .advice = "Give a file written by slotscope-cli sweep"});
+                   .expected = "'slotscope-sweep'",
+                   .advice = format == "slotscope-result" ? "This is a computed result: `slotscope figure FILE --out F.pdf` draws it"
+                                                          : "Give a file written by slotscope-cli sweep"});
     if (!read_attribute(root, "format_version", version) || version < 1)
       bad("format_version", version == 0 ? "missing" : std::to_string(version), "1");
     if (version > 1)

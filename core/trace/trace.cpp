@@ -54,6 +54,8 @@ void Trace::Impl::load(Progress* progress) {
          .expected = "'slotscope-trace'",
          .advice = format == "slotscope-sweep"
                        ? "This is a sweep: `slotscope figure FILE --out F.pdf` draws it, `slotscope-cli analyze FILE` prints its table"
+                   : format == "slotscope-result"
+                       ? "This is a computed result: `slotscope figure FILE --out F.pdf` draws it, resources/result-format.md says what it holds"
                        : "Open a trace written by slotscope-cli run"});
   if (!read_attribute(root, "format_version", version) || version < 1)
     damaged(name, "format_version", version == 0 ? "missing" : std::to_string(version), "1");
