@@ -1,0 +1,319 @@
+#include "core/analysis/value_field.h"
+
+#include <algorithm>
+#include <cmath>
+#include <list>
+#include <numbers>
+
+#include "core/analysis/value_field_parts.h"
+#include "core/error.h"
+#include "kernels/value_field.h"
+
+namespace slotscope::analysis {
+
+namespace {
+
+constexpr double kTurn = 2 * std::numbers::pi;
+constexpr int kRowsPerStep = 4;            // rows of cells between two looks at the cancel flag
+constexpr size_t kMostCached = 8u << 20;  // kept addresses of all panels together, 12 bytes each
+
+std::vector<double> centres(double from, double to, int n) {
+  std::vector<double> at(static_cast<size_t>(n));
+  for (int i = 0; i < n; ++i) at[size_t(i)] = from + (to - from) * (i + 0.5) / n;
+  return at;
+}
+
+}  // namespace
+
+FieldAxes field_axes(const FieldSettings& settings, std::vector<double> x, std::vector<double> y) {
+  FieldAxes axes;
+  axes.width = settings.space == FieldSpace::torus ? 2 : 1;
+  const auto parts = [&](const std::vector<double>& at, double radius) {
+    if (axes.width == 1) return at;
+    std::vector<double> part;
+    for (const double angle : at) part.push_back(radius * std::cos(angle)), part.push_back(radius * std::sin(angle));
+    return part;
+  };
+  axes.x_part = parts(x, settings.query_radius[0]), axes.y_part = parts(y, settings.query_radius[1]);
+  axes.x = std::move(x), axes.y = std::move(y);
+  return axes;
+}
+
+std::vector<double> field_point(const FieldKey& key, FieldSpace space) {
+  if (space == FieldSpace::plane) return {key.x, key.y};
+  return {key.radius[0] * std::cos(key.x), key.radius[0] * std::sin(key.x), key.radius[1] * std::cos(key.y),
+          key.radius[1] * std::sin(key.y)};
+}
+
+FieldKey field_key(const std::vector<double>& point, FieldSpace space) {
+  FieldKey key;
+  if (space == FieldSpace::plane) {
+    key.x = point[0], key.y = point[1];
+    return key;
+  }
+  const auto angle = [](double x, double y) {
+    const double a = std::atan2(y, x);
+    return a < 0 ? a + kTurn : a;
+  };
+  key.x = angle(point[0], point[1]), key.y = angle(point[2], point[3]);
+  key.radius = {std::hypot(point[0], point[1]), std::hypot(point[2], point[3])};
+  return key;
+}
+
+std::vector<double> part_scores(const std::vector<double>& part, int width, const std::vector<double>& points, int from,
+                                double scale) {
+  const size_t w = size_t(width), n = part.size() / w, count = points.size() / (2 * w);
+  std::vector<double> score(n * count);
+  for (size_t i = 0; i < n; ++i)
+    for (size_t s = 0; s < count; ++s) {
+      double sum = 0;
+      for (size_t k = 0; k < w; ++k) sum += part[i * w + k] * points[s * 2 * w + size_t(from) + k];
+      score[i * count + s] = sum * scale;
+    }
+  return score;
+}
+
+std::vector<double> code_logits(const std::vector<double>& part, int width, int codes, int axis, double beta) {
+  const size_t w = size_t(width), n = part.size() / w, d = size_t(codes);
+  std::vector<double> logit(n * d);
+  for (size_t j = 0; j < d; ++j) {
+    const double x = std::cos(kTurn * double(j) / codes), y = std::sin(kTurn * double(j) / codes);
+    for (size_t i = 0; i < n; ++i)
+      logit[i * d + j] = beta * (w == 2 ? x * part[2 * i] + y * part[2 * i + 1] : (axis == 0 ? x : y) * part[i]);
+  }
+  return logit;
+}
+
+struct FieldCache::Data {
+  struct Entry {
+    std::vector<double> logit_x, logit_y;  // what the addresses follow from, with K and the flag
+    int64_t top_k = 0;
+    int factors = 0;
+    bool nearest_only = false;
+    std::vector<int32_t> slot;
+    std::vector<double> weight;
+  };
+  std::list<Entry> entries;  // the latest used first
+};
+FieldCache::FieldCache() : data(std::make_unique<Data>()) {}
+FieldCache::~FieldCache() = default;
+
+namespace {
+
+// Fills a panel's field with full attention over `keys`; false: asked to stop.
+class Evaluator {
+ public:
+  Evaluator(const FieldSettings& settings, FieldAxes axes, Progress* progress, FieldCache* cache)
+      : s_(settings), axes_(std::move(axes)), progress_(progress), cache_(cache), nx_(int(axes_.x.size())),
+        ny_(int(axes_.y.size())), cells_(size_t(nx_) * size_t(ny_)), C_(size_t(settings.channels)) {}
+
+  bool stopped() const { return progress_ && progress_->cancel_requested(); }
+
+  std::shared_ptr<FieldResult> panel(const FieldPanel& p, double row) {
+    auto result = std::make_shared<FieldResult>();
+    result->value.resize(cells_ * C_);
+    const double star = beta_star(s_.tau);
+    bool done = false;
+    switch (p.kind) {
+      case FieldKind::full_attention: done = attention(s_.keys, *result); break;
+      case FieldKind::quantised: done = attention(quantised_keys(s_, p), *result); break;
+      case FieldKind::linear_elu: done = elu(*result); break;
+      case FieldKind::linear_features: {
+        const auto terms = feature_terms(s_, p, axes_);
+        done = exponential(terms, terms.weight.data(), *result);
+        break;
+      }
+      case FieldKind::ramnet: done = memory(p, row * p.beta_read * star, row * p.beta_write * star, *result); break;
+    }
+    return done ? result : nullptr;
+  }
+
+ private:
+  template <class Rows>
+  bool by_rows(const Rows& rows) {
+    for (int first = 0; first < ny_; first += kRowsPerStep) {
+      if (stopped()) return false;
+      rows(first, std::min(first + kRowsPerStep, ny_));
+    }
+    return !stopped();
+  }
+
+  bool exponential(const FieldTerms& terms, const double* weight, FieldResult& result) {
+    kernels::ExponentialField<double> in;
+    in.score_x = terms.score_x.data(), in.score_y = terms.score_y.data();
+    in.payload = terms.payload.data(), in.weight = weight;
+    in.nx = nx_, in.ny = ny_, in.terms = int(terms.payload.size() / C_), in.channels = s_.channels;
+    in.field = result.value.data();
+    return by_rows([&](int first, int last) { kernels::exponential_field_cpu(in, first, last); });
+  }
+
+  bool attention(std::vector<FieldKey> keys, FieldResult& result) {
+    std::vector<double> points;
+    FieldTerms terms;
+    for (const FieldKey& key : keys) {
+      const auto point = field_point(key, s_.space);
+      points.insert(points.end(), point.begin(), point.end());
+      terms.payload.insert(terms.payload.end(), key.value.begin(), key.value.begin() + s_.channels);
+    }
+    terms.score_x = part_scores(axes_.x_part, axes_.width, points, 0, 1 / s_.tau);
+    terms.score_y = part_scores(axes_.y_part, axes_.width, points, axes_.width, 1 / s_.tau);
+    result.stored = std::move(keys);
+    return exponential(terms, nullptr, result);
+  }
+
+  // phi(x) = elu(x) + 1 works on every coordinate alone, so numerator and divisor are sums of an x part and a y part.
+  bool elu(FieldResult& result) {
+    const auto phi = [](double x) { return x > 0 ? x + 1 : std::exp(x); };
+    const size_t w = size_t(axes_.width), wide = C_ + 1;
+    std::vector<double> sum(2 * w * wide);  // per coordinate: sum phi(k) v, sum phi(k)
+    for (const FieldKey& key : s_.keys) {
+      const auto point = field_point(key, s_.space);
+      for (size_t k = 0; k < 2 * w; ++k)
+        for (size_t c = 0; c < wide; ++c) sum[k * wide + c] += phi(point[k]) * (c < C_ ? key.value[c] : 1);
+    }
+    const auto fold = [&](const std::vector<double>& part, size_t from) {
+      std::vector<double> folded(part.size() / w * wide);
+      for (size_t i = 0; i < part.size(); ++i)
+        for (size_t c = 0; c < wide; ++c) folded[i / w * wide + c] += phi(part[i]) * sum[(from + i % w) * wide + c];
+      return folded;
+    };
+    const auto x = fold(axes_.x_part, 0), y = fold(axes_.y_part, w);
+    for (size_t iy = 0; iy < size_t(ny_); ++iy)
+      for (size_t ix = 0; ix < size_t(nx_); ++ix)
+        for (size_t c = 0; c < C_; ++c)
+          result.value[(iy * size_t(nx_) + ix) * C_ + c] =
+              (x[ix * wide + c] + y[iy * wide + c]) / (x[ix * wide + C_] + y[iy * wide + C_]);
+    return !stopped();
+  }
+
+  bool memory(const FieldPanel& p, double beta_read, double beta_write, FieldResult& result) {
+    FieldMemory stored = write_memory(s_, p, beta_write);
+    kernels::AddressField<double> in;
+    in.nearest_only = std::isinf(beta_read);
+    const double beta = in.nearest_only ? 1 : beta_read;
+    const auto logit_x = code_logits(axes_.x_part, axes_.width, p.codes, 0, beta);
+    const auto logit_y = code_logits(axes_.y_part, axes_.width, p.codes, 1, beta);
+    in.logit_x = logit_x.data(), in.logit_y = logit_y.data();
+    in.mass = stored.mass.data(), in.value = stored.state.data();
+    in.nx = nx_, in.ny = ny_, in.channels = s_.channels;
+    in.factors = field_factors(s_.space), in.codes = p.codes, in.top_k = p.top_k;
+    in.mass_aware = p.mass_aware, in.divide = p.divide;
+    in.field = result.value.data();
+    result.read_mass.resize(cells_);
+    in.read_mass = result.read_mass.data();
+    std::vector<uint8_t> empty(cells_);
+    in.empty = empty.data();
+    const bool all = p.top_k >= int64_t(stored.mass.size());
+    kernels::AddressReads<double> known;
+    if (!all && cache_ && cells_ * size_t(p.top_k) <= kMostCached / 2) {
+      const auto* entry = cached(in, logit_x, logit_y);
+      if (!entry) return false;
+      known = {entry->slot.data(), entry->weight.data()};
+    }
+    // All slots share work between rows of cells, and are quick.
+    if (all)
+      kernels::address_field_cpu(in, 0, ny_);
+    else if (!by_rows([&](int first, int last) { kernels::address_field_cpu(in, first, last, known); }))
+      return false;
+    result.empty_cells = std::count(empty.begin(), empty.end(), uint8_t(1));
+    describe(std::move(stored), result);
+    return !stopped();
+  }
+
+  void describe(FieldMemory stored, FieldResult& result) {
+    double sum = 0;
+    for (const double m : result.read_mass) sum += m;
+    result.mean_read_mass = sum / double(cells_);
+    result.mean_write_mass = stored.mean_write_mass;
+    result.written = std::count_if(stored.mass.begin(), stored.mass.end(), [](double m) { return m > 0; });
+    result.mass = std::move(stored.mass), result.state = std::move(stored.state);
+  }
+
+  // The kept addresses of all cells, from the cache or made and put there. Null: asked to stop.
+  const FieldCache::Data::Entry* cached(const kernels::AddressField<double>& in, const std::vector<double>& logit_x,
+                                        const std::vector<double>& logit_y) {
+    auto& entries = cache_->data->entries;
+    for (auto at = entries.begin(); at != entries.end(); ++at)
+      if (at->top_k == in.top_k && at->factors == in.factors && at->nearest_only == in.nearest_only && at->logit_x == logit_x &&
+          at->logit_y == logit_y) {
+        entries.splice(entries.begin(), entries, at);
+        return &entries.front();
+      }
+    FieldCache::Data::Entry made{logit_x, logit_y, in.top_k, in.factors, in.nearest_only, {}, {}};
+    made.slot.resize(cells_ * size_t(in.top_k)), made.weight.resize(made.slot.size());
+    if (!by_rows([&](int first, int last) { kernels::address_reads_cpu(in, made.slot.data(), made.weight.data(), first, last); }))
+      return nullptr;
+    entries.push_front(std::move(made));
+    size_t total = 0;
+    for (auto at = entries.begin(); at != entries.end();)
+      at = (total += at->slot.size()) > kMostCached ? entries.erase(at) : std::next(at);
+    return &entries.front();
+  }
+
+  const FieldSettings& s_;
+  FieldAxes axes_;
+  Progress* progress_;
+  FieldCache* cache_;
+  int nx_, ny_;
+  size_t cells_, C_;
+};
+
+double rmse(const std::vector<double>& a, const std::vector<double>& b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
+  return std::sqrt(sum / double(a.size()));
+}
+
+void require(const FieldSettings& settings) {
+  if (const std::string problem = field_problem(settings); !problem.empty())
+    throw Error({.item = "value field", .found = problem}, Error::Kind::usage);
+}
+
+std::shared_ptr<const ValueField> evaluate(const FieldSettings& settings, FieldAxes axes, Progress* progress, FieldCache* cache) {
+  auto field = std::make_shared<ValueField>();
+  field->settings = settings;
+  field->beta_star = beta_star(settings.tau);
+  field->x = axes.x, field->y = axes.y;
+  Evaluator evaluator(settings, std::move(axes), progress, cache);
+  field->reference = evaluator.panel({.kind = FieldKind::full_attention}, 1);
+  if (!field->reference) return nullptr;
+  const size_t columns = settings.columns.size();
+  field->panels.resize(settings.rows.size() * columns);
+  for (size_t column = 0; column < columns; ++column) {
+    const FieldPanel& p = settings.columns[column];
+    for (size_t row = 0; row < settings.rows.size(); ++row) {
+      auto& place = field->panels[row * columns + column];
+      if (p.kind == FieldKind::full_attention) {
+        place = field->reference;
+      } else if (p.kind != FieldKind::ramnet && row > 0) {
+        place = field->panels[column];  // beta is nothing to it
+      } else {
+        const auto made = evaluator.panel(p, settings.rows[row]);
+        if (!made) return nullptr;
+        made->rmse = rmse(made->value, field->reference->value);
+        place = made;
+      }
+    }
+  }
+  return field;
+}
+
+}  // namespace
+
+std::shared_ptr<const ValueField> value_field(const FieldSettings& settings, Progress* progress, FieldCache* cache) {
+  require(settings);
+  const bool torus = settings.space == FieldSpace::torus;
+  const double from = torus ? 0 : -settings.extent, to = torus ? kTurn : settings.extent;
+  const auto at = centres(from, to, settings.grid);
+  return evaluate(settings, field_axes(settings, at, at), progress, cache);
+}
+
+std::vector<double> value_field_at(const FieldSettings& settings, double x, double y) {
+  require(settings);
+  const auto field = evaluate(settings, field_axes(settings, {x}, {y}), nullptr, nullptr);
+  std::vector<double> values = field->reference->value;
+  for (const auto& panel : field->panels) values.insert(values.end(), panel->value.begin(), panel->value.end());
+  return values;
+}
+
+}  // namespace slotscope::analysis
