@@ -8,6 +8,7 @@ constexpr std::string_view kNames[kFieldCount] = {
     "hidden",      "mixer_in",     "mixer_out", "query",          "key",         "query_rot", "key_rot", "value",
     "read_out",    "skip",         "state_rate",
     "memory_query", "memory_key", "memory_value", "memory_decay", "memory_strength",
+    "read_index",  "read_route_weight", "gamma", "lost_mass_write", "lost_mass_read", "read_mass_written", "mass", "slot_value",
     "esl",         "selected",     "ties",      "margin",         "logits",      "top_ids", "top_logprob",
 };
 

@@ -1,6 +1,7 @@
 // Capture fields as the engine knows them; names are those of core/fields.h.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -32,6 +33,14 @@ enum class Field : uint8_t {
   memory_value,
   memory_decay,
   memory_strength,
+  read_index,
+  read_route_weight,
+  gamma,
+  lost_mass_write,
+  lost_mass_read,
+  read_mass_written,
+  mass,
+  slot_value,
   esl,
   selected,
   ties,
@@ -41,6 +50,9 @@ enum class Field : uint8_t {
   top_logprob,
 };
 inline constexpr int kFieldCount = int(Field::top_logprob) + 1;
+
+// What is stored at state_token, not at every token.
+inline constexpr std::array<Field, 5> kStateFields = {Field::state_k, Field::state_v, Field::state, Field::mass, Field::slot_value};
 
 std::string_view field_name(Field);
 // Nothing for a name of core/fields.h that no family of the engine has yet.

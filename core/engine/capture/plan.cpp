@@ -90,6 +90,9 @@ const char* decay_name(Columns kind) {
   return "";
 }
 
+// What only RAM-Net has.
+bool of_addresses(Field field) { return field >= Field::read_index && field <= Field::slot_value; }
+
 bool tells(const LayerShape& shape, Field field) {
   return std::find(shape.fields.begin(), shape.fields.end(), field) != shape.fields.end();
 }
@@ -112,7 +115,7 @@ class Planner {
     for (int i = 0; i < int(model_.layers.size()); ++i) add_layer(i);
     add_output();
     for (const std::string& name : options_.plan.fields)
-      if (!field_of(name)) add_note(notes_, name + ": not a quantity of this family");
+      if (const auto field = field_of(name); !field || of_no_layer(*field)) add_note(notes_, name + ": not a quantity of this family");
     return std::move(run_);
   }
 
@@ -198,6 +201,11 @@ class Planner {
                             "token t covers bytes byte_offsets[t] to byte_offsets[t+1]");
   }
 
+  bool of_no_layer(Field field) const {
+    return of_addresses(field) && std::none_of(model_.layers.begin(), model_.layers.end(),
+                                               [&](const LayerShape& shape) { return tells(shape, field); });
+  }
+
   bool wanted(Field field) const {
     return std::find(options_.plan.fields.begin(), options_.plan.fields.end(), field_name(field)) !=
            options_.plan.fields.end();
@@ -241,7 +249,7 @@ class Planner {
     if (capture.of(Field::read_weight) >= 0)
       capture.read_token = add(group + "read_token", ElementType::i64, {}, expected_reads_, "T'",
                                "positions of the rows of read_weight");
-    if (capture.of(Field::state_k) >= 0 || capture.of(Field::state_v) >= 0 || capture.of(Field::state) >= 0)
+    if (std::any_of(kStateFields.begin(), kStateFields.end(), [&](Field f) { return capture.of(f) >= 0; }))
       capture.state_token = add(group + "state_token", ElementType::i64, {}, state_rows(), "S",
                                 "states are those after this token");
   }
@@ -250,11 +258,11 @@ class Planner {
 
   void add_field(int i, Field field, LayerCapture& capture) {
     if (field == Field::logits || field == Field::top_ids || field == Field::top_logprob) return;
-    if ((field == Field::state_k || field == Field::state_v || field == Field::state) && state_rows() == 0)
-      return;
+    if (std::find(kStateFields.begin(), kStateFields.end(), field) != kStateFields.end() && state_rows() == 0) return;
     const LayerShape& shape = model_.layers[size_t(i)];
     const bool stream = field == Field::hidden || field == Field::mixer_in || field == Field::mixer_out;
     if (!stream && !tells(shape, field)) {
+      if (of_no_layer(field)) return;  // one note for all layers
       // Fields of a few families only: who asks for all of them (`attribution`) misses none elsewhere.
       const auto few = {Field::query_rot, Field::key_rot, Field::skip, Field::state_rate};
       const bool memory = field_name(field).starts_with("memory_");
@@ -271,7 +279,7 @@ class Planner {
     const int64_t heads = capture.all_heads ? shape.heads : int64_t(capture.heads.size());
     const int64_t route_heads = capture.all_heads ? shape.route_heads : int64_t(capture.route_heads.size());
     const int64_t slots = shape.route_kind == "append" ? run_.planned : shape.slots;
-    const ElementType index = slots > 65536 ? ElementType::u32 : ElementType::u16;
+    const ElementType index = shape.wide_index || slots > 65536 ? ElementType::u32 : ElementType::u16;
     const int64_t rows = covered(run_.tokens, run_.planned);
     ElementType type = run_.real;
     std::vector<int64_t> row;
@@ -336,6 +344,27 @@ class Planner {
       case Field::memory_decay:
       case Field::memory_strength:
         row = {heads, shape.top_k};
+        break;
+      case Field::read_index:
+        type = index;
+        row = {heads, shape.top_k};
+        break;
+      case Field::read_route_weight:
+        row = {heads, shape.top_k};
+        break;
+      case Field::gamma:
+      case Field::lost_mass_write:
+      case Field::lost_mass_read:
+      case Field::read_mass_written:
+        row = {heads};
+        break;
+      case Field::mass:
+        row = {heads, slots};
+        expected = state_rows();
+        break;
+      case Field::slot_value:
+        row = {heads, slots, shape.d_v};
+        expected = state_rows();
         break;
       case Field::skip:
         row = {route_heads, shape.d_v};

@@ -153,7 +153,7 @@ void Recorder::states(int64_t token, const std::vector<MixerState>& states,
   for (size_t i = 0; i < mixers.size(); ++i) {
     const LayerCapture& capture = capture_.layers[i];
     if (capture.state_token < 0) continue;
-    for (const Field field : {Field::state_k, Field::state_v, Field::state})
+    for (const Field field : kStateFields)
       if (capture.of(field) >= 0)
         keep(capture.of(field), choose_heads(field, int(i), mixers[i]->state_field(states[i], field), 1));
     keep(capture.state_token, at::tensor({token}, at::kLong));

@@ -15,6 +15,7 @@
   FAMILY(gated_deltanet)         \
   FAMILY(kda)                    \
   FAMILY(mom)                    \
+  FAMILY(ramnet)                 \
   FAMILY(mamba2)                 \
   FAMILY(mamba)                  \
   FAMILY(transformer)            \
