@@ -5,6 +5,7 @@
 #include <list>
 #include <numbers>
 
+#include "core/analysis/product_code.h"
 #include "core/analysis/value_field_parts.h"
 #include "core/error.h"
 #include "kernels/value_field.h"
@@ -76,8 +77,9 @@ std::vector<double> part_scores(const std::vector<double>& part, int width, cons
 std::vector<double> code_logits(const std::vector<double>& part, int width, int codes, int axis, double beta) {
   const size_t w = size_t(width), n = part.size() / w, d = size_t(codes);
   std::vector<double> logit(n * d);
+  const CircularCodebook book = circular_codebook(codes);
   for (size_t j = 0; j < d; ++j) {
-    const double x = std::cos(kTurn * double(j) / codes), y = std::sin(kTurn * double(j) / codes);
+    const double x = book.cos[j], y = book.sin[j];
     for (size_t i = 0; i < n; ++i)
       logit[i * d + j] = beta * (w == 2 ? x * part[2 * i] + y * part[2 * i + 1] : (axis == 0 ? x : y) * part[i]);
   }
@@ -112,7 +114,7 @@ class Evaluator {
   std::shared_ptr<FieldResult> panel(const FieldPanel& p, double row) {
     auto result = std::make_shared<FieldResult>();
     result->value.resize(cells_ * C_);
-    const double star = beta_star(s_.tau);
+    const double star = beta_star_of_tau(s_.tau);
     bool done = false;
     switch (p.kind) {
       case FieldKind::full_attention: done = attention(s_.keys, *result); break;
@@ -272,7 +274,7 @@ void require(const FieldSettings& settings) {
 std::shared_ptr<const ValueField> evaluate(const FieldSettings& settings, FieldAxes axes, Progress* progress, FieldCache* cache) {
   auto field = std::make_shared<ValueField>();
   field->settings = settings;
-  field->beta_star = beta_star(settings.tau);
+  field->beta_star = beta_star_of_tau(settings.tau);
   field->x = axes.x, field->y = axes.y;
   Evaluator evaluator(settings, std::move(axes), progress, cache);
   field->reference = evaluator.panel({.kind = FieldKind::full_attention}, 1);

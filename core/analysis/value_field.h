@@ -71,7 +71,7 @@ struct FieldSettings {
   FieldSpace space = FieldSpace::torus;
   std::vector<FieldKey> keys;
   int channels = 1;  // 1: scalar values, 3: RGB
-  double tau = 2;    // of full attention; beta* = sqrt(2 / tau)
+  double tau = 2;    // of full attention; beta* = sqrt(2 / tau), beta_star_of_tau of product_code.h
   int grid = 128;    // G x G queries: cell centres of [0, 2 pi)^2, or of [-extent, extent]^2
   double extent = 1.5;
   std::array<double, 2> query_radius{1, 1};  // torus: lengths of a query's two blocks
@@ -80,7 +80,6 @@ struct FieldSettings {
   bool operator==(const FieldSettings&) const = default;
 };
 
-double beta_star(double tau);                // sqrt(2 / tau)
 int field_factors(FieldSpace);               // U: 2 or 1
 int64_t field_slots(FieldSpace, int codes);  // M = codes^U
 // "d 4 · K 16", "d 16 · K 256\nmass-aware", "full attention": the second line holds what differs from the plainest of its kind.

@@ -2,6 +2,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "core/analysis/product_code.h"
 #include "core/analysis/value_field.h"
 
 namespace slotscope::analysis {
@@ -43,7 +44,7 @@ std::string memory_problem(const FieldPanel& p, const FieldSettings& s) {
   for (const double row : s.rows)
     for (const double times : {p.beta_read, p.beta_write})
       if (std::isnan(row * times)) return "beta is 0 times infinity: choose either";
-      else if (const double beta = row * times * beta_star(s.tau); std::isfinite(row * times) && beta > 1e4)
+      else if (const double beta = row * times * beta_star_of_tau(s.tau); std::isfinite(row * times) && beta > 1e4)
         return "beta is " + number(beta) + ", at most 10000, or inf for the nearest code alone";
   return {};
 }
@@ -89,7 +90,6 @@ std::string sizes_problem(const FieldSettings& s) {
 
 }  // namespace
 
-double beta_star(double tau) { return std::sqrt(2 / tau); }
 int field_factors(FieldSpace space) { return space == FieldSpace::torus ? 2 : 1; }
 int64_t field_slots(FieldSpace space, int codes) { return space == FieldSpace::torus ? int64_t(codes) * codes : codes; }
 

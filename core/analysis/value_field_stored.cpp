@@ -4,6 +4,7 @@
 #include <numbers>
 #include <numeric>
 
+#include "core/analysis/product_code.h"
 #include "core/analysis/value_field_parts.h"
 #include "core/formats/random.h"
 #include "kernels/address_decode.h"
@@ -103,10 +104,10 @@ std::vector<double> kmeans(const std::vector<double>& points, size_t width, int 
 }
 
 // The nearest code of a planar block by its dot product (codes have length 1), ties to the lower code.
-void to_nearest_code(double* block, int codes) {
+void to_nearest_code(double* block, const CircularCodebook& book) {
   double best_x = 1, best_y = 0, most = -std::numeric_limits<double>::infinity();
-  for (int j = 0; j < codes; ++j) {
-    const double x = std::cos(kTurn * j / codes), y = std::sin(kTurn * j / codes), dot = x * block[0] + y * block[1];
+  for (size_t j = 0; j < book.cos.size(); ++j) {
+    const double x = book.cos[j], y = book.sin[j], dot = x * block[0] + y * block[1];
     if (dot > most) most = dot, best_x = x, best_y = y;
   }
   block[0] = best_x, block[1] = best_y;
@@ -147,7 +148,7 @@ class KeyAddresses {
  public:
   KeyAddresses(FieldSpace space, int codes, int64_t top_k, double beta)
       : space_(space), codes_(codes), factors_(field_factors(space)), slots_(field_slots(space, codes)), beta_(beta),
-        hard_(std::isinf(beta)), logit_(size_t(codes) * size_t(factors_)), log_p_(logit_.size()) {
+        hard_(std::isinf(beta)), book_(circular_codebook(codes)), logit_(size_t(codes) * size_t(factors_)), log_p_(logit_.size()) {
     const int64_t kept = std::min(top_k, slots_);
     address_.slot.resize(size_t(kept)), address_.weight.resize(size_t(kept));
   }
@@ -157,8 +158,7 @@ class KeyAddresses {
     for (int u = 0; u < factors_; ++u) {
       double* logit = &logit_[size_t(u) * size_t(codes_)];
       for (int j = 0; j < codes_; ++j)
-        logit[j] = (hard_ ? 1 : beta_) * (std::cos(kTurn * j / codes_) * point[size_t(2 * u)] +
-                                          std::sin(kTurn * j / codes_) * point[size_t(2 * u + 1)]);
+        logit[j] = (hard_ ? 1 : beta_) * (book_.cos[size_t(j)] * point[size_t(2 * u)] + book_.sin[size_t(j)] * point[size_t(2 * u + 1)]);
       if (!hard_) continue;
       const double most = *std::max_element(logit, logit + codes_);
       for (int j = 0; j < codes_; ++j) logit[j] = logit[j] == most ? 0 : -std::numeric_limits<double>::infinity();
@@ -195,6 +195,7 @@ class KeyAddresses {
   int64_t slots_;
   double beta_;
   bool hard_;
+  CircularCodebook book_;
   std::vector<double> logit_, log_p_;
   Address address_;
 };
@@ -209,9 +210,10 @@ std::vector<FieldKey> quantised_keys(const FieldSettings& settings, const FieldP
     key.value = value;
   };
   if (panel.quantiser == FieldQuantiser::circular) {
+    const CircularCodebook book = circular_codebook(panel.codes);
     for (FieldKey& key : keys) {
       auto point = field_point(key, settings.space);
-      for (size_t at = 0; at < point.size(); at += 2) to_nearest_code(&point[at], panel.codes);
+      for (size_t at = 0; at < point.size(); at += 2) to_nearest_code(&point[at], book);
       move_to(key, point);
     }
   } else if (panel.quantiser == FieldQuantiser::kmeans) {

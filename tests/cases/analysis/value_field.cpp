@@ -10,6 +10,7 @@
 #include <numeric>
 #include <random>
 
+#include "core/analysis/product_code.h"
 #include "core/error.h"
 #include "tests/cases/case.h"
 
@@ -160,7 +161,7 @@ std::vector<double> twin_attention(const FieldSettings& s, const std::vector<Fie
 SLOTSCOPE_CASE(golden_fields) {
   const auto ref = golden(t);
   FieldSettings s = golden_settings(ref);
-  CHECK_CLOSE(beta_star(s.tau), ref.at("beta_star").get<double>(), 1e-15);
+  CHECK_CLOSE(beta_star_of_tau(s.tau), ref.at("beta_star").get<double>(), 1e-15);
   double most = 0;
   for (const auto& r : ref.at("ramnet")) {
     s.rows = {r.at("beta_multiple")};
@@ -242,7 +243,7 @@ SLOTSCOPE_CASE(mass_aware_is_kernel_attention) {
     p.beta_write = 0.8;
     s.rows = {1.2}, s.columns = {p};
     const auto field = value_field(s);
-    const double read = 1.2 * beta_star(s.tau), write = 0.8 * read;
+    const double read = 1.2 * beta_star_of_tau(s.tau), write = 0.8 * read;
     std::vector<double> expected;
     for (const double y : field->y)
       for (const double x : field->x) {
@@ -271,11 +272,11 @@ SLOTSCOPE_CASE(hard_writes_are_quantised_attention) {
       FieldPanel hard = ramnet(codes, 1000, true);
       hard.beta_write = kInf;
       FieldPanel near = hard;
-      near.beta_write = 9000 / beta_star(s.tau);
+      near.beta_write = 9000 / beta_star_of_tau(s.tau);
       s.columns = {hard, near, {.kind = FieldKind::quantised, .codes = codes}};
       const auto field = value_field(s);
       const auto& stored = field->at(0, 2).stored;
-      CHECK(worst(field->at(0, 0).value, twin_attention(s, stored, beta_star(s.tau), field->x, field->y)) <= 1e-12);
+      CHECK(worst(field->at(0, 0).value, twin_attention(s, stored, beta_star_of_tau(s.tau), field->x, field->y)) <= 1e-12);
       CHECK(worst(field->at(0, 1).value, field->at(0, 0).value) <= 1e-9);
       // The quantised panel is the same at its own temperature.
       CHECK(worst(field->at(0, 2).value, twin_attention(s, stored, 1 / s.tau, field->x, field->y)) <= 1e-12);
