@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
+#include "core/analysis/divergence.h"
 #include "core/analysis/trace_access.h"
 #include "core/error.h"
 
@@ -298,7 +300,7 @@ std::shared_ptr<const TokenMatrix> attention_matrix(std::shared_ptr<const trace:
   return std::make_shared<AttentionMatrix>(std::move(trace), run, spec, query_head);
 }
 
-std::shared_ptr<const TokenMatrix> normalised(std::shared_ptr<const TokenMatrix> of) {
+std::shared_ptr<const TokenMatrix> row_normalised(std::shared_ptr<const TokenMatrix> of) {
   return std::make_shared<NormalisedMatrix>(std::move(of));
 }
 
@@ -345,6 +347,58 @@ std::vector<double> row_sums(const TokenMatrix& m, int64_t t0, int64_t t1, Progr
     for (const double v : row.values()) sum += v;
     out.push_back(sum);
   }
+  return out;
+}
+
+namespace {
+
+// The whole row, normalised; nothing where it is not known, holds negative values or is all 0 (`zero`).
+std::optional<std::vector<double>> distribution(const TokenMatrix& m, int64_t t, RowBuffer& row, bool& zero) {
+  row.reset(0, t + 1);
+  if (m.add_row(t, row) > 0) return std::nullopt;
+  for (const double v : row.values())
+    if (!(v >= 0 && std::isfinite(v))) return std::nullopt;
+  auto p = normalised(row.values());
+  zero = !p;
+  return p;
+}
+
+}  // namespace
+
+RowDivergences compare_rows(const TokenMatrix& a, const TokenMatrix& b, int64_t t0, int64_t t1, Progress* progress) {
+  if (a.tokens() != b.tokens())
+    refuse("rows of " + a.name() + " and " + b.name(), std::to_string(a.tokens()) + " and " + std::to_string(b.tokens()) + " tokens",
+           "the same tokens in both");
+  RowDivergences out;
+  out.first = std::clamp<int64_t>(t0, 0, a.tokens());
+  t1 = std::clamp<int64_t>(t1, out.first, a.tokens());
+  if (progress) progress->begin_stage("comparing rows", t1 - out.first);
+  RowBuffer row;
+  for (int64_t t = out.first; t < t1; ++t) {
+    if (progress) {
+      if (progress->cancel_requested()) return {};
+      progress->add(1);
+    }
+    double js = kNaN, kl = kNaN;
+    if (!a.has_row(t) || !b.has_row(t)) {
+      ++out.missing;
+    } else {
+      bool zero_a = false, zero_b = false;
+      const auto p = distribution(a, t, row, zero_a), q = distribution(b, t, row, zero_b);
+      if (p && q) {
+        js = js_divergence(*p, *q);
+        kl = forward_kl(*q, *p);
+        ++out.compared;
+      } else {
+        ++(zero_a ? out.zero_a : zero_b ? out.zero_b : out.undefined);
+      }
+    }
+    out.js.push_back(js);
+    out.kl.push_back(kl);
+  }
+  const int64_t from = std::max<int64_t>(1 - out.first, 0);  // row 0 is equal in any two causal matrices
+  out.mean_js = mean_over_rows(out.js, from).mean;
+  out.mean_kl = mean_over_rows(out.kl, from).mean;
   return out;
 }
 

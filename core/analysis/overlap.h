@@ -84,7 +84,7 @@ std::shared_ptr<const TokenMatrix> attribution_matrix(std::shared_ptr<const Head
 std::shared_ptr<const TokenMatrix> attention_matrix(std::shared_ptr<const trace::Trace>, int run, int layer, int query_head);
 
 // Every row divided by its sum over all columns. A row whose sum is 0 is missing mass: has_row is true, all values are 0.
-std::shared_ptr<const TokenMatrix> normalised(std::shared_ptr<const TokenMatrix>);
+std::shared_ptr<const TokenMatrix> row_normalised(std::shared_ptr<const TokenMatrix>);
 // a - b, of rows that both have. Throws Error when their numbers of tokens differ.
 std::shared_ptr<const TokenMatrix> difference(std::shared_ptr<const TokenMatrix> a, std::shared_ptr<const TokenMatrix> b);
 
@@ -108,6 +108,20 @@ struct MatrixGrid {
 };
 // Empty (rows = 0) when progress asks to stop. Memory: the pixels, and per thread one row of s1 - s0 values.
 MatrixGrid pixels(const TokenMatrix&, const MatrixRequest&, Progress* = nullptr);
+
+// How far the rows of `a` are from those of `b`, each divided by its sum: spec ramnet 4. Rows that are all 0 are missing mass: they
+// are counted and passed over (NaN), as are rows that one of the two does not have or that hold negative or unknown values.
+struct RowDivergences {
+  int64_t first = 0;              // token of the first entry
+  std::vector<double> js, kl;     // nats: Jensen-Shannon, and forward KL(b || a) with b the teacher
+  int64_t compared = 0;           // rows with a number
+  int64_t zero_a = 0, zero_b = 0; // rows of both that are all 0 in a; in b only
+  int64_t missing = 0;            // rows without both
+  int64_t undefined = 0;          // rows with negative or unknown values
+  double mean_js = 0, mean_kl = 0;  // over rows t >= 1 with a number; NaN when there is none
+};
+// Rows [t0, t1). Empty js when progress asks to stop. Throws Error when the numbers of tokens differ.
+RowDivergences compare_rows(const TokenMatrix& a, const TokenMatrix& b, int64_t t0, int64_t t1, Progress* = nullptr);
 
 // Sum of each row over all columns; NaN where there is no row or part of it is not known. [t1 - t0].
 std::vector<double> row_sums(const TokenMatrix&, int64_t t0, int64_t t1, Progress* = nullptr);
