@@ -183,7 +183,7 @@ SLOTSCOPE_CASE(induced_weights_are_those_of_the_reference) {
       }
     }
   CHECK_EQ(rows, 36);
-  t.note("worst difference of a weight " + std::to_string(worst));
+  t.note("worst difference of a weight " + to_text(worst));
 }
 
 SLOTSCOPE_CASE(overlap_of_the_reference_addresses) {
@@ -229,7 +229,7 @@ SLOTSCOPE_CASE(random_addresses_against_all_slots) {
             CHECK(near(induced[at], e, 1e-12));
           }
       }
-  t.note("worst difference " + std::to_string(worst));
+  t.note("worst difference " + to_text(worst));
 }
 
 SLOTSCOPE_CASE(a_shift_of_all_addresses_changes_the_overlap_as_computed_by_hand) {
@@ -470,6 +470,108 @@ SLOTSCOPE_CASE(a_hundred_thousand_tokens_in_bounded_memory) {
   CHECK_EQ(part.max.columns, 400);
   CHECK_EQ(part.max.value[size_t(328 * 400 + 0)], 0.0f);
   CHECK_EQ(part.max.value[size_t((500 + 97 * 1024 - 99'000) * 400)], 0.25f);
+}
+
+// A trace of one RAM-Net layer (two heads with the addresses of `p`) and one attention layer.
+MadeRun made_run(const Problem& p, const std::vector<int64_t>& reads, const std::vector<double>& attention) {
+  MadeLayer ramnet{.family = "ramnet", .counters = false};
+  ramnet.attributes = {{"order", int64_t(p.factors)}, {"codes_per_factor", int64_t(p.codes)},
+                       {"slot_order", std::string("factor0_least_significant")}, {"update_rule", std::string("gsu")},
+                       {"cumulative", int64_t(0)}, {"state_eps", 1e-6}, {"readout", std::string("standard")},
+                       {"cape_direction", p.shift}, {"cape_heads", std::vector<int64_t>{1}}, {"renormalize_topk", int64_t(0)}};
+  const auto gates = gsu(p, 1e-6, false);
+  std::vector<double> slot, weight, gamma, strength;
+  for (int64_t t = 0; t < p.tokens; ++t)
+    for (int h = 0; h < 2; ++h) {
+      for (int k = 0; k < p.top_k; ++k) {
+        slot.push_back(p.addresses.read_slot[size_t(t * p.top_k + k)]);
+        weight.push_back(p.addresses.read_weight[size_t(t * p.top_k + k)]);
+        strength.push_back(gates->write->strength[size_t(t * p.top_k + k)]);
+      }
+      gamma.push_back(p.gamma[size_t(t)]);
+    }
+  HeadRoutes routes = *gates->write;
+  ramnet.heads = {routes, routes};
+  ramnet.fields = {{"read_index", "T,H,K", {2, p.top_k}, slot}, {"read_route_weight", "T,H,K", {2, p.top_k}, weight},
+                   {"write_strength", "T,H_r,K", {2, p.top_k}, strength}, {"gamma", "T,H", {2}, gamma}};
+  MadeLayer full{.family = "attention", .route_kind = "append", .query_heads = 2, .slots = p.tokens, .top_k = 1};
+  full.fields = {{"read_weight", "T',H,M", {2, p.tokens}, attention},
+                 {"read_token", "T'", {}, std::vector<double>(reads.begin(), reads.end())}};
+  MadeRun run{.tokens = p.tokens, .prompt = p.tokens, .layers = {ramnet, full}};
+  run.roles.assign(size_t(p.tokens), 0);
+  return run;
+}
+
+SLOTSCOPE_CASE(addresses_and_attention_of_a_trace) {
+  const Problem p = make(2, 3, 4, 30, 1, 21);
+  const std::vector<int64_t> reads = {0, 4, 11, 29};
+  std::mt19937 random(5);
+  std::vector<double> attention;
+  for (const int64_t row : reads)
+    for (int h = 0; h < 2; ++h) {
+      std::vector<double> p_row(30, 0);
+      double sum = 0;
+      for (int64_t s = 0; s <= row; ++s) sum += p_row[size_t(s)] = double(1 + random() % 100);
+      for (double& v : p_row) v /= sum;
+      attention.insert(attention.end(), p_row.begin(), p_row.end());
+    }
+  const std::shared_ptr<const trace::Trace> trace = TraceMaker::make(t.temp() / "a.h5", made_run(p, reads, attention));
+  const auto a = analysis::load_addresses(*trace, 0, 0, 1);
+  const auto expected = gsu(p, 1e-6, false);
+  CHECK(a->own_reads && a->rule.known && !a->rule.pdma && !a->rule.mass_aware);
+  CHECK_EQ(a->rule.eps, 1e-6);
+  CHECK_EQ(a->code.factors, 2);
+  CHECK_EQ(a->code.shift, int64_t(1));
+  CHECK_EQ(analysis::load_addresses(*trace, 0, 0, 0)->code.shift, int64_t(0));  // no CAPE in head 0
+  CHECK_EQ(a->read_slot, p.addresses.read_slot);
+  CHECK_EQ(a->gamma, p.gamma);
+  CHECK_EQ(analysis::tile(*analysis::overlap_matrix(a), 0, 30, 0, 30), analysis::tile(*analysis::overlap_matrix(expected), 0, 30, 0, 30));
+  CHECK_EQ(analysis::tile(*analysis::induced_matrix(a), 0, 30, 0, 30), analysis::tile(*analysis::induced_matrix(expected), 0, 30, 0, 30));
+
+  for (int h = 0; h < 2; ++h) {
+    const auto m = analysis::attention_matrix(trace, 0, 1, h);
+    const auto data = analysis::load_head(*trace, 0, 1, h);
+    const auto same = analysis::attribution_matrix(data, h);
+    for (size_t i = 0; i < reads.size(); ++i) {
+      const auto row = analysis::tile(*m, reads[i], reads[i] + 1, 0, 30);
+      CHECK_EQ(row, std::vector<double>(attention.begin() + int64_t(i * 2 + size_t(h)) * 30, attention.begin() + int64_t(i * 2 + size_t(h) + 1) * 30));
+      CHECK_EQ(row, analysis::tile(*same, reads[i], reads[i] + 1, 0, 30));
+    }
+    CHECK(!m->has_row(5) && std::isnan(analysis::tile(*m, 5, 6, 2, 3)[0]));
+    const auto d = analysis::compare_rows(*analysis::overlap_matrix(a), *m, 0, 30);
+    CHECK_EQ(d.missing, int64_t(26));
+    CHECK_EQ(d.compared + d.zero_a, int64_t(4));
+    const auto grid = analysis::pixels(*m, {.t0 = 0, .t1 = 30, .s0 = 0, .s1 = 30});
+    CHECK_EQ(grid.missing_rows, int64_t(26));
+    CHECK(grid.max.reduction.find("26 rows not captured") != std::string::npos);
+  }
+  CHECK_ERROR(analysis::attention_matrix(trace, 0, 0, 0), "a.h5", "ramnet", "no full attention");
+  CHECK_ERROR(analysis::attention_matrix(trace, 0, 1, 2), "no such head");
+}
+
+SLOTSCOPE_CASE(damaged_addresses_are_named) {
+  const Problem p = make(2, 3, 4, 6, 1, 21);
+  MadeRun good = made_run(p, {0}, std::vector<double>(12, 0));
+  const auto load = [&](const MadeRun& run, const char* name) {
+    analysis::load_addresses(*TraceMaker::make(t.temp() / name, run), 0, 0, 0);
+  };
+  MadeRun bad = good;
+  bad.layers[0].fields[0].values[2] = 9;
+  CHECK_ERROR(load(bad, "slot.h5"), "slot.h5", "read_index", "slot 9", "0 to 8");
+  bad.layers[0].fields[0].values[2] = -1;
+  CHECK_ERROR(load(bad, "minus.h5"), "read_index", "0 to 8");
+  bad.layers[0].fields[0].values[2] = std::nan("");
+  CHECK_ERROR(load(bad, "nan.h5"), "read_index", "0 to 8");
+  bad = good;
+  bad.layers[0].attributes[0].second = int64_t(7);
+  CHECK_ERROR(load(bad, "order.h5"), "7 factors of 3 codes", "product of 9 slots");
+  bad = good;
+  bad.layers[0].fields[1].row = {2, 2};
+  CHECK_ERROR(load(bad, "shape.h5"), "read_index", "another shape");
+  bad = good;
+  bad.layers[0].fields.clear();
+  const auto trace = TraceMaker::make(t.temp() / "none.h5", bad);
+  CHECK_ERROR(analysis::overlap_matrix(analysis::load_addresses(*trace, 0, 0, 0)), "read addresses were not captured");
 }
 
 }  // namespace
