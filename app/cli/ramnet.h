@@ -18,5 +18,6 @@ using Action = std::function<int(const Console&)>;
 void add_ramnet(CLI::App& app, Console& console, Action& chosen);
 
 // Each adds its command to the group and, in the command's callback, sets `chosen`. Its settings live in the action.
+void add_ramnet_theory(CLI::App& group, Console& console, Action& chosen);
 
 }  // namespace slotscope::cli

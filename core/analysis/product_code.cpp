@@ -26,6 +26,17 @@ Block block_of(const KernelInput& in, size_t u) {
           in.beta_write * in.k[2 * u + 1]};
 }
 
+// Compensated: up to a million codes, 16 million addresses.
+struct Sum {
+  double value = 0, lost = 0;
+  void add(double term) {
+    term -= lost;
+    const double next = value + term;
+    lost = (next - value) - term;
+    value = next;
+  }
+};
+
 // log d sum_j p(j|x) p(j|y) = log Z(x + y) - log Z(x) - log Z(y), with the largest logit of each side taken out before anything is
 // added: the three log Z are as large as beta, their difference is never above log d.
 double log_overlap(const CircularCodebook& book, const Block& b, std::vector<double>& x, std::vector<double>& y) {
@@ -37,14 +48,15 @@ double log_overlap(const CircularCodebook& book, const Block& b, std::vector<dou
     most_x = std::max(most_x, x[j]);
     most_y = std::max(most_y, y[j]);
   }
-  double sum_x = 0, sum_y = 0, most = -kInfinity, sum = 0;
+  Sum sum_x, sum_y, sum;
+  double most = -kInfinity;
   for (size_t j = 0; j < d; ++j) {
-    sum_x += std::exp(x[j] -= most_x);
-    sum_y += std::exp(y[j] -= most_y);
+    sum_x.add(std::exp(x[j] -= most_x));
+    sum_y.add(std::exp(y[j] -= most_y));
     most = std::max(most, x[j] += y[j]);
   }
-  for (size_t j = 0; j < d; ++j) sum += std::exp(x[j] - most);
-  return most + std::log(sum) - std::log(sum_x) - std::log(sum_y) + std::log(double(d));
+  for (size_t j = 0; j < d; ++j) sum.add(std::exp(x[j] - most));
+  return most + std::log(sum.value) - std::log(sum_x.value) - std::log(sum_y.value) + std::log(double(d));
 }
 
 // log Z(x) - |x|^2 / 4 for |x| <= 1 and d >= 3, where sum_j c_j.x = 0 and sum_j (c_j.x)^2 = d |x|^2 / 2 (d >= 4: the cubes vanish
@@ -52,7 +64,7 @@ double log_overlap(const CircularCodebook& book, const Block& b, std::vector<dou
 double log_partition_excess(const CircularCodebook& book, double x, double y) {
   const size_t d = book.cos.size();
   const int first = d == 3 ? 3 : 4;
-  double rest = 0;
+  Sum all;
   for (size_t j = 0; j < d; ++j) {
     const double v = book.cos[j] * x + book.sin[j] * y;
     double term = v * v * v / 6 * (first == 4 ? v / 4 : 1), sum = 0;
@@ -61,9 +73,9 @@ double log_partition_excess(const CircularCodebook& book, double x, double y) {
       term *= v / (n + 1);
       if (!(std::abs(term) > 1e-18 * std::abs(sum))) break;
     }
-    rest += sum;
+    all.add(sum);
   }
-  rest /= double(d);
+  const double rest = all.value / double(d);
   return internal::log1p_minus((x * x + y * y) / 4 + rest) + rest;
 }
 
@@ -300,13 +312,9 @@ double log_kappa_brute_force(const KernelInput& in) {
   for (size_t i = 0; i < log_p.size(); ++i) log_p[i] += write[i];
   double shift = -kInfinity;
   for_every_address(in.codes, slots, log_p, [&](int64_t, double value) { shift = std::max(shift, value); });
-  double sum = 0, lost = 0;  // compensated: up to 16 million terms
-  for_every_address(in.codes, slots, log_p, [&](int64_t, double value) {
-    const double term = std::exp(value - shift) - lost, next = sum + term;
-    lost = (next - sum) - term;
-    sum = next;
-  });
-  return shift + std::log(sum) + std::log(double(slots));
+  Sum sum;
+  for_every_address(in.codes, slots, log_p, [&](int64_t, double value) { sum.add(std::exp(value - shift)); });
+  return shift + std::log(sum.value) + std::log(double(slots));
 }
 
 }  // namespace slotscope::analysis
