@@ -22,6 +22,7 @@ struct AddressProblem {
   bool gamma_per_token = true, cumulative = false;
   bool odd_weights = true;  // some weights 0, 1 and tiny, some indices that are no slot, some gamma infinite
   bool fresh = true;        // the first state is that of a new memory, else any
+  int row_step = 3;         // p is wanted of every third token; 0: of none
   unsigned seed = 1;
   std::string text() const {
     return std::to_string(batch) + " x " + std::to_string(tokens) + " x " + std::to_string(heads) + ", M " +
@@ -33,7 +34,7 @@ struct AddressProblem {
   size_t lines() const { return size_t(batch * tokens * heads); }
 };
 
-// Inputs of a scan and all that it writes. Rows of read_weight: every third token.
+// Inputs of a scan and all that it writes.
 template <class Real>
 struct AddressArrays {
   std::vector<int32_t> write_index, read_index, read_row;
@@ -113,7 +114,7 @@ inline AddressArrays<double> make_address_problem(const AddressProblem& q) {
       a.written[i] = 1, a.mass[i] = double(float(0.1 + unit()));
       for (size_t c = 0; c < size_t(q.d_v); ++c) a.state[i * size_t(q.d_v) + c] = double(float(2 * unit() - 1));
     }
-  for (int64_t t = 0; t < q.tokens; ++t) a.read_row.push_back(t % 3 == 0 ? int32_t(a.rows++) : -1);
+  for (int64_t t = 0; t < q.tokens; ++t) a.read_row.push_back(q.row_step && t % q.row_step == 0 ? int32_t(a.rows++) : -1);
   a.output.assign(q.lines() * size_t(q.d_v), NAN);
   a.strength.assign(q.lines() * size_t(q.top_k), NAN);
   a.log_gate.assign(q.lines() * size_t(q.top_k), NAN);
