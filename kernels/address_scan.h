@@ -63,7 +63,12 @@ void address_scan_cpu(const AddressScanInput<Real>&, const AddressScanOutput<Rea
 extern template void address_scan_cpu(const AddressScanInput<float>&, const AddressScanOutput<float>&, int64_t, int64_t);
 extern template void address_scan_cpu(const AddressScanInput<double>&, const AddressScanOutput<double>&, int64_t, int64_t);
 
-// All pairs, on device pointers, on `stream` (cudaStream_t), asynchronous, deterministic. Throws std::runtime_error with the
+// All pairs, on device pointers, on `stream` (cudaStream_t), asynchronous, deterministic, any sizes; fastest where a column of
+// M values and the masses fit in shared memory. Masses, values and weights of a slot come from the reference's operations in
+// their order (with products contracted, and exp and log of the device); sums over the ranks of an address run in a fixed tree.
+// So outputs are off from the reference by at most (top_k + 6 n) u of the sum of their magnitudes, u half a unit in the last
+// place, n the writes that a slot has seen since it was last overwritten: a mass sums up n weights that are not negative.
+// A few bytes per slot of device memory are taken and returned in the order of the stream. Throws std::runtime_error with the
 // CUDA message when the launch fails, std::logic_error in a build without CUDA.
 void address_scan_cuda(const AddressScanInput<float>&, const AddressScanOutput<float>&, void* stream);
 void address_scan_cuda(const AddressScanInput<double>&, const AddressScanOutput<double>&, void* stream);
