@@ -11,6 +11,7 @@ void add_ramnet(CLI::App& app, Console& console, Action& chosen) {
   group->require_subcommand(1);
   group->get_formatter()->column_width(30);
   add_ramnet_theory(*group, console, chosen);
+  add_ramnet_overlap(*group, console, chosen);
 }
 
 }  // namespace slotscope::cli

@@ -240,6 +240,19 @@ class DifferenceMatrix final : public TokenMatrix {
   mutable Buffers buffers_;
 };
 
+class FirstRows final : public TokenMatrix {
+ public:
+  FirstRows(std::shared_ptr<const TokenMatrix> of, int64_t tokens, int64_t rows)
+      : TokenMatrix(tokens, of->name(), of->is_signed()), of_(std::move(of)), rows_(std::min(rows, of_->tokens())) {}
+  bool has_row(int64_t t) const override { return t < rows_ && of_->has_row(t); }
+  const std::vector<int64_t>& columns() const override { return of_->columns(); }
+  int64_t add_row(int64_t t, RowBuffer& row) const override { return t < rows_ ? of_->add_row(t, row) : row.last(); }
+
+ private:
+  std::shared_ptr<const TokenMatrix> of_;
+  int64_t rows_;
+};
+
 }  // namespace
 
 void RowBuffer::reset(int64_t first, int64_t last) {
@@ -298,6 +311,39 @@ std::shared_ptr<const TokenMatrix> attention_matrix(std::shared_ptr<const trace:
   if (spec.slots != trace->run(run).tokens)
     fail("its rows have " + std::to_string(spec.slots) + " columns, not one for each token");
   return std::make_shared<AttentionMatrix>(std::move(trace), run, spec, query_head);
+}
+
+std::shared_ptr<const TokenMatrix> recurrent_matrix(std::shared_ptr<const Addresses> a, std::shared_ptr<const HeadData> data,
+                                                    int query_head) {
+  if (a->own_reads && a->no_induced.empty()) return induced_matrix(std::move(a));
+  if (!data) return induced_matrix(std::move(a));  // says why
+  return attribution_matrix(std::move(data), query_head);
+}
+
+std::shared_ptr<const TokenMatrix> trace_matrix(std::shared_ptr<const trace::Trace> trace, int run, int layer, int query_head,
+                                                Progress* progress) {
+  const trace::LayerSpec& spec = layer_spec(*trace, run, layer);
+  if (spec.route_kind == "append") return attention_matrix(std::move(trace), run, layer, query_head);
+  if (query_head < 0 || query_head >= spec.heads)
+    throw Error({.file = trace->path().string(), .item = "layer " + std::to_string(layer) + " query head " + std::to_string(query_head),
+                 .found = "no such head: the layer has " + std::to_string(spec.heads)});
+  const int owner = query_head / int(std::max<int64_t>(spec.heads / std::max<int64_t>(spec.route_heads, 1), 1));
+  const auto data = load_head(*trace, run, layer, owner, {}, {}, progress);
+  const auto addresses = data ? load_addresses(*trace, run, layer, owner, progress, data) : nullptr;
+  if (!addresses) throw Error({.item = "addresses", .found = "cancelled"});
+  return recurrent_matrix(addresses, data, query_head);
+}
+
+int64_t common_tokens(const trace::RunInfo& a, const trace::RunInfo& b) {
+  const size_t n = std::min(a.ids.size(), b.ids.size());
+  size_t same = 0;
+  while (same < n && a.ids[same] == b.ids[same] && a.token_bytes(int64_t(same)) == b.token_bytes(int64_t(same))) ++same;
+  return int64_t(same);
+}
+
+std::shared_ptr<const TokenMatrix> first_rows(std::shared_ptr<const TokenMatrix> of, int64_t tokens, int64_t rows) {
+  if (of->tokens() == tokens && rows >= tokens) return of;
+  return std::make_shared<FirstRows>(std::move(of), tokens, rows);
 }
 
 std::shared_ptr<const TokenMatrix> row_normalised(std::shared_ptr<const TokenMatrix> of) {

@@ -83,6 +83,18 @@ std::shared_ptr<const TokenMatrix> attribution_matrix(std::shared_ptr<const Head
 // attribution_matrix has. Throws Error when the layer is no attention or no reads were captured.
 std::shared_ptr<const TokenMatrix> attention_matrix(std::shared_ptr<const trace::Trace>, int run, int layer, int query_head);
 
+// What the recurrent layer's token-to-token weights are known as: induced_matrix where every row is, else attribution_matrix at
+// the captured read tokens (`data`; null: not wanted). Throws Error with both reasons.
+std::shared_ptr<const TokenMatrix> recurrent_matrix(std::shared_ptr<const Addresses>, std::shared_ptr<const HeadData> data,
+                                                    int query_head);
+// Token-to-token weights of any layer of a trace: attention_matrix, else recurrent_matrix. Throws Error.
+std::shared_ptr<const TokenMatrix> trace_matrix(std::shared_ptr<const trace::Trace>, int run, int layer, int query_head,
+                                                Progress* = nullptr);
+// How many tokens, from the first on, two runs have in common (by id): rows beyond are about different texts.
+int64_t common_tokens(const trace::RunInfo& a, const trace::RunInfo& b);
+// A matrix beside one of `tokens` tokens: rows t < `rows` only.
+std::shared_ptr<const TokenMatrix> first_rows(std::shared_ptr<const TokenMatrix>, int64_t tokens, int64_t rows);
+
 // Every row divided by its sum over all columns. A row whose sum is 0 is missing mass: has_row is true, all values are 0.
 std::shared_ptr<const TokenMatrix> row_normalised(std::shared_ptr<const TokenMatrix>);
 // a - b, of rows that both have. Throws Error when their numbers of tokens differ.
@@ -105,6 +117,7 @@ struct MatrixGrid {
   int64_t t0 = 0, t1 = 0, s0 = 0, s1 = 0;
   int64_t missing_rows = 0;  // tokens t of the window without a row
   int64_t unknown_cells = 0;
+  double cell_mean = 0;  // over all finite cells of the window; NaN when there are none
 };
 // Empty (rows = 0) when progress asks to stop. Memory: the pixels, and per thread one row of s1 - s0 values.
 MatrixGrid pixels(const TokenMatrix&, const MatrixRequest&, Progress* = nullptr);

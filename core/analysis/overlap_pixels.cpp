@@ -36,8 +36,8 @@ class Reducer {
       : m_(m), request_(request), grid_(grid), per_row_(int64_t(grid.max.slots_per_row)),
         per_column_(int64_t(grid.max.tokens_per_column)) {}
 
-  // One row of pixels. False when progress asks to stop.
-  bool row(int pixel, RowBuffer& buffer, Counts& counts, Totals& totals, Progress* progress) {
+  // One row of pixels, whose sum goes to `sum`. False when progress asks to stop.
+  bool row(int pixel, RowBuffer& buffer, Counts& counts, Totals& totals, double& sum, Progress* progress) {
     std::vector<Block> blocks(size_t(grid_.max.columns));
     const int64_t first = request_.t0 + pixel * per_row_, last = std::min(first + per_row_, request_.t1);
     for (int64_t t = first; t < last; ++t) {
@@ -45,7 +45,10 @@ class Reducer {
       if (!m_.has_row(t)) ++counts.missing;
       else if (t >= request_.s0) add(t, buffer, blocks, counts);
     }
-    for (size_t c = 0; c < blocks.size(); ++c) put_block(pixel, int64_t(c), blocks[c], totals);
+    for (size_t c = 0; c < blocks.size(); ++c) {
+      sum += blocks[c].pool.sum;
+      put_block(pixel, int64_t(c), blocks[c], totals);
+    }
     return true;
   }
 
@@ -122,13 +125,15 @@ MatrixGrid pixels(const TokenMatrix& m, const MatrixRequest& asked, Progress* pr
   std::vector<Counts> counts{std::vector<Counts>(size_t(count))};
   std::vector<Totals> totals{std::vector<Totals>(size_t(count))};
   std::vector<std::exception_ptr> failed{std::vector<std::exception_ptr>(size_t(count))};
+  std::vector<double> sums(size_t(rows), 0);
   std::atomic<int> next{0};
   std::atomic<bool> stop{false};
   const auto work = [&](size_t worker) {
     try {
       RowBuffer buffer;
       for (int row = next++; row < rows && !stop; row = next++) {
-        if (!reducer.row(rows - 1 - row, buffer, counts[worker], totals[worker], progress)) stop = true;  // longest rows first
+        const int pixel = rows - 1 - row;  // longest rows first
+        if (!reducer.row(pixel, buffer, counts[worker], totals[worker], sums[size_t(pixel)], progress)) stop = true;
         if (progress) progress->add(1);
       }
     } catch (...) {
@@ -157,6 +162,9 @@ MatrixGrid pixels(const TokenMatrix& m, const MatrixRequest& asked, Progress* pr
     all.finite += t.finite;
   }
   all.store(grid.max);
+  double sum = 0;  // in the order of the rows, whatever thread had them
+  for (const double s : sums) sum += s;
+  grid.cell_mean = all.finite > 0 ? sum / double(all.finite) : std::numeric_limits<double>::quiet_NaN();
   grid.mean.nan_cells = grid.max.nan_cells;
   grid.mean.inf_cells = grid.max.inf_cells;
   all.store(grid.mean);
