@@ -77,7 +77,7 @@ void check_place(const trace::Trace& trace, int run, int layer, int head, bool q
 Json json_of(const OverlapSettings& s, const analysis::OverlapReport& r) {
   Json rows = Json::array();
   for (const auto& d : r.divergences)
-    rows.push_back({{"of", d.of}, {"to", d.to}, {"mean_js", d.rows.mean_js}, {"mean_forward_kl", d.rows.mean_kl}, {"rows", d.rows.compared},
+    rows.push_back({{"of", d.of}, {"to", d.to}, {"mean_js", d.rows.mean_js}, {"mean_forward_kl", d.rows.mean_kl}, {"infinite_kl_rows", d.rows.infinite_kl}, {"rows", d.rows.compared},
                     {"missing_mass_rows", d.rows.zero_a + d.rows.zero_b}, {"rows_not_captured", d.rows.missing}, {"rows_undefined", d.rows.undefined}});
   Json j = {{"trace", s.trace}, {"run", s.run}, {"layer", s.layer}, {"head", s.head}, {"kind", s.kind}, {"first_token", r.t0},
             {"last_token", r.t1}, {"tokens", r.tokens}, {"captured_tokens", r.captured}, {"slots", r.slots}, {"top_k", r.top_k},

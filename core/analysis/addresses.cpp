@@ -305,6 +305,8 @@ std::shared_ptr<const Addresses> load_addresses(const trace::Trace& trace, int r
   if (a->rule.known && !a->own_reads)
     a->no_overlap = a->no_induced =
         "read addresses were not captured: run again with read_index and read_route_weight";
+  else if (spec.route_kind == "append")
+    a->no_overlap = "every token has a slot of its own, so the routes of two tokens never meet";
   else if (!a->own_reads)
     a->no_overlap = overlap_constant(*a->write);
   if (stopped(progress) || !complete(*a, progress)) return nullptr;

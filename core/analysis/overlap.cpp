@@ -435,6 +435,7 @@ RowDivergences compare_rows(const TokenMatrix& a, const TokenMatrix& b, int64_t 
         js = js_divergence(*p, *q);
         kl = forward_kl(*q, *p);
         ++out.compared;
+        out.infinite_kl += std::isinf(kl);
       } else {
         ++(zero_a ? out.zero_a : zero_b ? out.zero_b : out.undefined);
       }

@@ -131,6 +131,7 @@ struct RowDivergences {
   int64_t zero_a = 0, zero_b = 0; // rows of both that are all 0 in a; in b only
   int64_t missing = 0;            // rows without both
   int64_t undefined = 0;          // rows with negative or unknown values
+  int64_t infinite_kl = 0;        // rows where `a` is 0 and `b` is not (Top-K drops slots): their KL is infinite
   double mean_js = 0, mean_kl = 0;  // over rows t >= 1 with a number; NaN when there is none
 };
 // Rows [t0, t1). Empty js when progress asks to stop. Throws Error when the numbers of tokens differ.

@@ -9,7 +9,7 @@
 
 #include "core/analysis/divergence.h"
 #include "core/error.h"
-#include "tests/cases/analysis/made_trace.h"
+#include "tests/cases/analysis/overlap_problem.h"
 #include "tests/cases/analysis/twin.h"
 #include "tests/cases/case.h"
 
@@ -25,73 +25,14 @@ double retention(double w, double gamma) {  // sigma(logit(1 - w) - gamma), as w
   return w <= 0 ? 1 : w >= 1 ? 0 : std::exp(log_logistic(std::log((1 - w) / w) - gamma));
 }
 
-// All read and write addresses as M-vectors.
-struct Problem {
-  int factors = 2, codes = 3, top_k = 4, slots = 9;
-  int64_t tokens = 40, shift = 0;
-  std::vector<std::vector<double>> r, w;  // [T][M], 0 where not kept
-  std::vector<double> gamma;
-  Addresses addresses;
-};
-
-// Softmaxes of random logits, the K largest products kept by a full sort, then moved by CAPE.
-Problem make(int factors, int codes, int top_k, int64_t tokens, int64_t shift, unsigned seed) {
-  Problem p{.factors = factors, .codes = codes, .top_k = top_k, .tokens = tokens, .shift = shift};
-  p.slots = 1;
-  for (int u = 0; u < factors; ++u) p.slots *= codes;
-  p.top_k = std::min(top_k, p.slots);
-  std::mt19937 random(seed);
-  std::normal_distribution<double> normal;
-  auto routes = std::make_shared<HeadRoutes>();
-  routes->slots = p.slots;
-  routes->top_k = p.top_k;
-  routes->rows = routes->tokens = tokens;
-  Addresses& a = p.addresses;
-  a.own_reads = true;
-  a.read_k = p.top_k;
-  a.code = {.factors = factors, .codes = codes, .shift = shift};
-  for (int64_t t = 0; t < tokens; ++t) {
-    for (const bool write : {false, true}) {
-      std::vector<double> full(size_t(p.slots), 1);
-      for (int u = 0, step = 1; u < factors; ++u, step *= codes) {
-        std::vector<double> e;
-        double sum = 0;
-        for (int j = 0; j < codes; ++j) e.push_back(std::exp(1.5 * normal(random))), sum += e.back();
-        for (int i = 0; i < p.slots; ++i) full[size_t(i)] *= e[size_t(i / step % codes)] / sum;
-      }
-      std::vector<int> order;
-      for (int i = 0; i < p.slots; ++i) order.push_back(i);
-      std::sort(order.begin(), order.end(), [&](int x, int y) { return full[size_t(x)] > full[size_t(y)]; });
-      std::vector<double> kept(size_t(p.slots), 0);
-      for (int k = 0; k < p.top_k; ++k) {
-        const int64_t slot = ((order[size_t(k)] + shift * t) % p.slots + p.slots) % p.slots;
-        kept[size_t(slot)] = full[size_t(order[size_t(k)])];
-        (write ? routes->index : a.read_slot).push_back(uint32_t(slot));
-        (write ? routes->weight : a.read_weight).push_back(full[size_t(order[size_t(k)])]);
-      }
-      (write ? p.w : p.r).push_back(kept);
-    }
-    p.gamma.push_back(normal(random));
-  }
-  a.gamma = p.gamma;
-  a.write = std::move(routes);
-  return p;
-}
-
-std::shared_ptr<const Addresses> gsu(const Problem& p, double eps, bool mass_aware) {
-  Addresses a = p.addresses;
-  a.rule = {.known = true, .mass_aware = mass_aware, .eps = eps};
-  return analysis::make_addresses(std::move(a));
-}
-
-double brute_overlap(const Problem& p, int64_t t, int64_t s) {
+double brute_overlap(const AddressProblem& p, int64_t t, int64_t s) {
   double sum = 0;
   for (int a = 0; a < p.slots; ++a) sum += p.r[size_t(t)][size_t(a)] * p.w[size_t(s)][size_t(a)];
   return sum;
 }
 
 // A of 1.7, standard: sum_a r eta prod (1 - eta); and of the mass-aware readout with eps 0: sum_a r w prod rho, normalised.
-std::vector<std::vector<double>> brute_induced(const Problem& p, double eps, bool mass_aware) {
+std::vector<std::vector<double>> brute_induced(const AddressProblem& p, double eps, bool mass_aware) {
   std::vector<std::vector<double>> out;
   std::vector<double> mass(size_t(p.slots), 0);
   std::vector<std::vector<double>> eta(size_t(p.tokens), mass), keep = eta, rho = eta;
@@ -214,7 +155,7 @@ SLOTSCOPE_CASE(random_addresses_against_all_slots) {
   for (const Shape& shape : kShapes)
     for (const bool mass_aware : {false, true})
       for (unsigned seed = 1; seed <= 3; ++seed) {
-        const Problem p = make(shape.factors, shape.codes, shape.top_k, 40, shape.shift, seed);
+        const AddressProblem p = make_problem(shape.factors, shape.codes, shape.top_k, 40, shape.shift, seed);
         const double eps = mass_aware || seed == 1 ? 0 : 1e-3;
         const auto a = gsu(p, eps, mass_aware);
         const auto overlap = analysis::tile(*analysis::overlap_matrix(a), 0, 40, 0, 40);
@@ -260,8 +201,8 @@ SLOTSCOPE_CASE(dials_give_what_a_run_with_those_settings_gives) {
   for (unsigned seed = 1; seed <= 4; ++seed) {
     const bool mass_aware = seed % 2 == 0;
     // Top-K and shift: the same logits with another K and direction.
-    const auto a = gsu(make(3, 3, 9, 30, 1, seed), 1e-6, mass_aware);
-    const auto b = gsu(make(3, 3, 4, 30, -1, seed), 1e-6, mass_aware);
+    const auto a = gsu(make_problem(3, 3, 9, 30, 1, seed), 1e-6, mass_aware);
+    const auto b = gsu(make_problem(3, 3, 4, 30, -1, seed), 1e-6, mass_aware);
     const auto dialled = analysis::with_dials(a, {.top_k = 4, .shift = -1});
     CHECK_EQ(dialled->read_slot, b->read_slot);
     CHECK_EQ(dialled->write->weight, b->write->weight);
@@ -272,7 +213,7 @@ SLOTSCOPE_CASE(dials_give_what_a_run_with_those_settings_gives) {
 }
 
 SLOTSCOPE_CASE(temperature_needs_every_slot) {
-  const Problem p = make(2, 3, 9, 20, 1, 5);
+  const AddressProblem p = make_problem(2, 3, 9, 20, 1, 5);
   const auto a = gsu(p, 0, false);
   const auto warm = analysis::with_dials(a, {.temperature = 2});
   for (int64_t row = 0; row < 20; ++row) {
@@ -285,7 +226,7 @@ SLOTSCOPE_CASE(temperature_needs_every_slot) {
     }
     CHECK_CLOSE(kept, 1, 1e-14);
   }
-  const auto sparse = gsu(make(2, 3, 4, 20, 0, 5), 0, false);
+  const auto sparse = gsu(make_problem(2, 3, 4, 20, 0, 5), 0, false);
   CHECK(analysis::why_not(*sparse, {.temperature = 2}).find("Top-4 of 9 slots") != std::string::npos);
   CHECK_ERROR(analysis::with_dials(sparse, {.temperature = 2}), "softmax over the others");
   CHECK_ERROR(analysis::with_dials(sparse, {.top_k = 5}), "Top-5", "first 4 ranks");
@@ -295,7 +236,7 @@ SLOTSCOPE_CASE(temperature_needs_every_slot) {
 
 SLOTSCOPE_CASE(any_tile_is_a_part_of_the_whole) {
   for (const Shape& shape : {Shape{2, 3, 4, 1}, Shape{4, 2, 6, 0}}) {
-    const auto a = gsu(make(shape.factors, shape.codes, shape.top_k, 61, shape.shift, 8), 1e-4, true);
+    const auto a = gsu(make_problem(shape.factors, shape.codes, shape.top_k, 61, shape.shift, 8), 1e-4, true);
     const std::shared_ptr<const analysis::TokenMatrix> all[] = {
         analysis::overlap_matrix(a), analysis::induced_matrix(a), analysis::row_normalised(analysis::overlap_matrix(a)),
         analysis::difference(analysis::row_normalised(analysis::overlap_matrix(a)), analysis::induced_matrix(a))};
@@ -346,7 +287,7 @@ void check_pixels(Context& t, const analysis::TokenMatrix& m, const analysis::Ma
 }
 
 SLOTSCOPE_CASE(pixels_hold_the_largest_and_the_mean_of_their_cells) {
-  const auto a = gsu(make(3, 3, 5, 57, 1, 9), 1e-6, false);
+  const auto a = gsu(make_problem(3, 3, 5, 57, 1, 9), 1e-6, false);
   const auto overlap = analysis::overlap_matrix(a);
   const auto apart = analysis::difference(analysis::row_normalised(overlap), analysis::row_normalised(analysis::induced_matrix(a)));
   for (const auto& m : {overlap, apart})
@@ -369,7 +310,7 @@ SLOTSCOPE_CASE(pixels_hold_the_largest_and_the_mean_of_their_cells) {
 }
 
 SLOTSCOPE_CASE(rows_of_two_matrices_differ_by_js) {
-  const auto a = gsu(make(2, 3, 3, 30, 0, 11), 1e-6, false);
+  const auto a = gsu(make_problem(2, 3, 3, 30, 0, 11), 1e-6, false);
   const auto p = analysis::overlap_matrix(a), q = analysis::induced_matrix(a);
   const auto d = analysis::compare_rows(*p, *q, 0, 30);
   double sum = 0, kl = 0;
@@ -417,9 +358,9 @@ SLOTSCOPE_CASE(routes_of_one_kind_are_compared_with_themselves) {
 }
 
 SLOTSCOPE_CASE(what_cannot_be_compared_says_why) {
-  const auto a = gsu(make(2, 3, 3, 8, 0, 11), 0, true);
+  const auto a = gsu(make_problem(2, 3, 3, 8, 0, 11), 0, true);
   CHECK_ERROR(analysis::overlap_matrix(a, OverlapKind::min), "sum_a r_t(a) w_s(a)");
-  Addresses no_gamma = make(2, 3, 3, 8, 0, 11).addresses;
+  Addresses no_gamma = make_problem(2, 3, 3, 8, 0, 11).addresses;
   no_gamma.gamma.clear();
   no_gamma.rule = {.known = true, .mass_aware = true};
   const auto blind = analysis::make_addresses(std::move(no_gamma));
@@ -427,10 +368,10 @@ SLOTSCOPE_CASE(what_cannot_be_compared_says_why) {
   std::string why;
   CHECK(analysis::mass_after(*blind, 3, why).empty());
   CHECK(why.find("gamma") != std::string::npos);
-  Addresses wrong = make(2, 3, 3, 8, 0, 11).addresses;
+  Addresses wrong = make_problem(2, 3, 3, 8, 0, 11).addresses;
   wrong.read_slot[4] = 9;
   CHECK_ERROR(analysis::make_addresses(std::move(wrong)), "slot 9", "0 to 8");
-  const auto longer = gsu(make(2, 3, 3, 9, 0, 11), 0, false);
+  const auto longer = gsu(make_problem(2, 3, 3, 9, 0, 11), 0, false);
   CHECK_ERROR(analysis::difference(analysis::overlap_matrix(a), analysis::overlap_matrix(longer)), "8 and 9 tokens");
 }
 
@@ -472,38 +413,8 @@ SLOTSCOPE_CASE(a_hundred_thousand_tokens_in_bounded_memory) {
   CHECK_EQ(part.max.value[size_t((500 + 97 * 1024 - 99'000) * 400)], 0.25f);
 }
 
-// A trace of one RAM-Net layer (two heads with the addresses of `p`) and one attention layer.
-MadeRun made_run(const Problem& p, const std::vector<int64_t>& reads, const std::vector<double>& attention) {
-  MadeLayer ramnet{.family = "ramnet", .counters = false};
-  ramnet.attributes = {{"order", int64_t(p.factors)}, {"codes_per_factor", int64_t(p.codes)},
-                       {"slot_order", std::string("factor0_least_significant")}, {"update_rule", std::string("gsu")},
-                       {"cumulative", int64_t(0)}, {"state_eps", 1e-6}, {"readout", std::string("standard")},
-                       {"cape_direction", p.shift}, {"cape_heads", std::vector<int64_t>{1}}, {"renormalize_topk", int64_t(0)}};
-  const auto gates = gsu(p, 1e-6, false);
-  std::vector<double> slot, weight, gamma, strength;
-  for (int64_t t = 0; t < p.tokens; ++t)
-    for (int h = 0; h < 2; ++h) {
-      for (int k = 0; k < p.top_k; ++k) {
-        slot.push_back(p.addresses.read_slot[size_t(t * p.top_k + k)]);
-        weight.push_back(p.addresses.read_weight[size_t(t * p.top_k + k)]);
-        strength.push_back(gates->write->strength[size_t(t * p.top_k + k)]);
-      }
-      gamma.push_back(p.gamma[size_t(t)]);
-    }
-  HeadRoutes routes = *gates->write;
-  ramnet.heads = {routes, routes};
-  ramnet.fields = {{"read_index", "T,H,K", {2, p.top_k}, slot}, {"read_route_weight", "T,H,K", {2, p.top_k}, weight},
-                   {"write_strength", "T,H_r,K", {2, p.top_k}, strength}, {"gamma", "T,H", {2}, gamma}};
-  MadeLayer full{.family = "attention", .route_kind = "append", .query_heads = 2, .slots = p.tokens, .top_k = 1};
-  full.fields = {{"read_weight", "T',H,M", {2, p.tokens}, attention},
-                 {"read_token", "T'", {}, std::vector<double>(reads.begin(), reads.end())}};
-  MadeRun run{.tokens = p.tokens, .prompt = p.tokens, .layers = {ramnet, full}};
-  run.roles.assign(size_t(p.tokens), 0);
-  return run;
-}
-
 SLOTSCOPE_CASE(addresses_and_attention_of_a_trace) {
-  const Problem p = make(2, 3, 4, 30, 1, 21);
+  const AddressProblem p = make_problem(2, 3, 4, 30, 1, 21);
   const std::vector<int64_t> reads = {0, 4, 11, 29};
   std::mt19937 random(5);
   std::vector<double> attention;
@@ -550,7 +461,7 @@ SLOTSCOPE_CASE(addresses_and_attention_of_a_trace) {
 }
 
 SLOTSCOPE_CASE(damaged_addresses_are_named) {
-  const Problem p = make(2, 3, 4, 6, 1, 21);
+  const AddressProblem p = make_problem(2, 3, 4, 6, 1, 21);
   MadeRun good = made_run(p, {0}, std::vector<double>(12, 0));
   const auto load = [&](const MadeRun& run, const char* name) {
     analysis::load_addresses(*TraceMaker::make(t.temp() / name, run), 0, 0, 0);
