@@ -2,6 +2,8 @@
 
 #include <cmath>
 #include <algorithm>
+#include <charconv>
+#include <type_traits>
 
 #include "core/error.h"
 #include "core/formats/json.h"
@@ -233,6 +235,89 @@ FieldSettings parse_field_settings(std::string_view text, const std::string& sou
   if (const std::string problem = field_problem(s); !problem.empty())
     throw Error({.file = source, .item = "value field", .found = problem}, Error::Kind::usage);
   return s;
+}
+
+namespace {
+
+// "gamma=-2" -> the number; refuses anything behind it.
+template <class Number>
+Number number_of(std::string_view word, const char* expected) {
+  const std::string_view text = word.substr(word.find('=') + 1);
+  Number v{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), v);
+  bool good = error == std::errc() && end == text.data() + text.size() && !text.empty();
+  if constexpr (std::is_floating_point_v<Number>) good = good && !std::isnan(v);
+  if (!good) throw Error({.item = "--panel", .found = "'" + std::string(word) + "'", .expected = expected}, Error::Kind::usage);
+  return v;
+}
+
+[[noreturn]] void refuse_word(std::string_view word, const std::string& expected) {
+  throw Error({.item = "--panel", .found = "'" + std::string(word) + "'", .expected = expected}, Error::Kind::usage);
+}
+
+// One setting of a RAM-Net panel; false: not one.
+bool ramnet_word(std::string_view word, FieldPanel& p, bool& all) {
+  const std::string_view name = word.substr(0, word.find('='));
+  if (word == "mass-aware") p.mass_aware = true;
+  else if (word == "divide") p.divide = true;
+  else if (name == "d") p.codes = number_of<int>(word, "d=4");
+  else if (name == "K") p.top_k = number_of<int64_t>(word, "K=16"), all = false;
+  else if (name == "gamma") p.gamma = number_of<double>(word, "gamma=-2"), p.cumulative = false;
+  else if (name == "beta-read") p.beta_read = number_of<double>(word, "beta-read=1.5, in units of beta*");
+  else if (name == "beta-write") p.beta_write = number_of<double>(word, "beta-write=1.5, in units of beta*, or inf");
+  else if (name == "eps") p.eps = number_of<double>(word, "eps=1e-6");
+  else if (name == "seed") p.seed = number_of<uint64_t>(word, "seed=1");
+  else if (name == "order") {
+    for (const auto& order : orders)
+      if (word.substr(6) == order.name) return p.order = order.value, true;
+    refuse_word(word, "order=given, order=reversed or order=shuffled");
+  } else return false;
+  return true;
+}
+
+bool quantised_word(std::string_view word, FieldPanel& p) {
+  const std::string_view name = word.substr(0, word.find('='));
+  if (name == "d") p.codes = number_of<int>(word, "d=8"), p.quantiser = FieldQuantiser::circular;
+  else if (name == "k-means") p.codes = number_of<int>(word, "k-means=16"), p.quantiser = FieldQuantiser::kmeans;
+  else if (name == "bits") p.value_bits = number_of<int>(word, "bits=4");
+  else if (name == "seed") p.seed = number_of<uint64_t>(word, "seed=1");
+  else return false;
+  return true;
+}
+
+bool linear_word(std::string_view word, FieldPanel& p) {
+  const std::string_view name = word.substr(0, word.find('='));
+  if (word == "elu") p.kind = FieldKind::linear_elu;
+  else if (name == "features") p.features = number_of<int>(word, "features=64"), p.kind = FieldKind::linear_features;
+  else if (name == "seed") p.seed = number_of<uint64_t>(word, "seed=1");
+  else return false;
+  return true;
+}
+
+}  // namespace
+
+FieldPanel parse_field_panel(std::string_view text, FieldSpace space) {
+  FieldPanel p;
+  bool all = true;
+  const std::string_view kind = text.substr(0, text.find(','));
+  if (kind == "full") p.kind = FieldKind::full_attention;
+  else if (kind == "quantised") p.kind = FieldKind::quantised, p.quantiser = FieldQuantiser::none;
+  else if (kind == "linear") p.kind = FieldKind::linear_features;
+  else if (kind != "ramnet") refuse_word(kind, "full, quantised, linear or ramnet");
+  for (std::string_view rest = text.substr(kind.size()); !rest.empty();) {
+    rest.remove_prefix(1);
+    const std::string_view word = rest.substr(0, rest.find(','));
+    rest.remove_prefix(word.size());
+    if (kind == "ramnet" && ramnet_word(word, p, all)) continue;
+    if (kind == "quantised" && quantised_word(word, p)) continue;
+    if (kind == "linear" && linear_word(word, p)) continue;
+    refuse_word(word, kind == "ramnet"      ? "d, K, mass-aware, divide, gamma, order, seed, beta-read, beta-write or eps of ramnet"
+                      : kind == "quantised" ? "d, k-means, bits or seed of quantised"
+                      : kind == "linear"    ? "elu, features or seed of linear"
+                                            : "nothing after full");
+  }
+  if (kind == "ramnet" && all && p.codes >= 1 && p.codes <= kMostFieldCodes) p.top_k = field_slots(space, p.codes);
+  return p;
 }
 
 }  // namespace slotscope::analysis

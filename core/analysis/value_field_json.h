@@ -17,4 +17,12 @@ std::string field_settings_json(const FieldSettings&);
 // what field_problem says. Absent members have their defaults.
 FieldSettings parse_field_settings(std::string_view json, const std::string& source);
 
+// One panel in words, as `--panel` takes it: a kind and its settings, separated by commas.
+//   full
+//   ramnet,d=4,K=16,mass-aware,divide,gamma=-2,order=reversed,seed=1,beta-read=1,beta-write=inf,eps=1e-6   (without K: all slots)
+//   quantised,d=8,bits=4      quantised,k-means=16,seed=1      quantised,bits=2
+//   linear,elu      linear,features=64,seed=1
+// Throws Error (usage) naming the word.
+FieldPanel parse_field_panel(std::string_view text, FieldSpace);
+
 }  // namespace slotscope::analysis

@@ -1,6 +1,7 @@
 // Keys, presets and the text form of a value field's settings.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <set>
 
@@ -134,4 +135,27 @@ SLOTSCOPE_CASE(bad_texts) {
   CHECK_ERROR(parse_field_settings(R"({"keys": [{"at": [0, 0]}], "columns": [{"seed": -1}]})", "f"), "columns[0].seed");
   CHECK_ERROR(parse_field_settings(R"({"keys": []})", "f"), "no panels");
   CHECK_ERROR(parse_field_settings(std::string(200, '['), "f"), "f");
+}
+
+SLOTSCOPE_CASE(panels_in_words) {
+  const auto parse = [](const char* text) { return parse_field_panel(text, FieldSpace::torus); };
+  CHECK(parse("full") == (FieldPanel{.kind = FieldKind::full_attention}));
+  CHECK_EQ(parse("ramnet,d=8").top_k, int64_t(64));
+  FieldPanel all;
+  all.codes = 5, all.top_k = 7, all.mass_aware = all.divide = true, all.cumulative = false, all.gamma = -2.5, all.order = FieldOrder::shuffled;
+  all.seed = UINT64_MAX, all.beta_read = 0.5, all.beta_write = std::numeric_limits<double>::infinity(), all.eps = 1e-6;
+  CHECK(parse("ramnet,d=5,K=7,mass-aware,divide,gamma=-2.5,order=shuffled,seed=18446744073709551615,beta-read=0.5,beta-write=inf,eps=1e-6") == all);
+  CHECK(parse("quantised,k-means=16,bits=3,seed=2") ==
+        (FieldPanel{.kind = FieldKind::quantised, .codes = 16, .quantiser = FieldQuantiser::kmeans, .value_bits = 3, .seed = 2}));
+  CHECK(parse("quantised,bits=1").quantiser == FieldQuantiser::none);
+  CHECK(parse("linear,elu").kind == FieldKind::linear_elu);
+  CHECK_EQ(parse("linear,features=9,seed=3").features, 9);
+  CHECK_ERROR(parse(""), "--panel", "full, quantised, linear or ramnet");
+  CHECK_ERROR(parse("ramnet,"), "--panel", "''");
+  CHECK_ERROR(parse("ramnet,d=4x"), "d=4x");
+  CHECK_ERROR(parse("ramnet,gamma=nan"), "gamma=nan");
+  CHECK_ERROR(parse("ramnet,K"), "'K'");
+  CHECK_ERROR(parse("ramnet,order=backwards"), "order=reversed");
+  CHECK_ERROR(parse("full,d=4"), "nothing after full");
+  CHECK_ERROR(parse("linear,d=4"), "elu, features or seed");
 }
