@@ -12,6 +12,7 @@ void add_ramnet(CLI::App& app, Console& console, Action& chosen) {
   group->get_formatter()->column_width(30);
   add_ramnet_theory(*group, console, chosen);
   add_ramnet_overlap(*group, console, chosen);
+  add_ramnet_valuefield(*group, console, chosen);
 }
 
 }  // namespace slotscope::cli

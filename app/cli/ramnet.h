@@ -20,5 +20,6 @@ void add_ramnet(CLI::App& app, Console& console, Action& chosen);
 // Each adds its command to the group and, in the command's callback, sets `chosen`. Its settings live in the action.
 void add_ramnet_theory(CLI::App& group, Console& console, Action& chosen);
 void add_ramnet_overlap(CLI::App& group, Console& console, Action& chosen);
+void add_ramnet_valuefield(CLI::App& group, Console& console, Action& chosen);
 
 }  // namespace slotscope::cli

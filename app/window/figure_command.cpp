@@ -7,6 +7,7 @@
 #include "app/window/launch.h"
 #include "app/window/second_trace.h"
 #include "app/window/view_factory.h"
+#include "core/analysis/value_field_file.h"
 #include "core/error.h"
 #include "views/compare_model.h"
 #include "views/compare_view.h"
@@ -15,6 +16,7 @@
 #include "views/heatmap_view.h"
 #include "views/raster_view.h"
 #include "views/sweep_figure.h"
+#include "views/value_field_paint.h"
 #include "views/view.h"
 
 namespace slotscope::app {
@@ -175,22 +177,40 @@ QStringList makeComparison(const FigureCommand& c, views::SelectionModel* select
   return views::exportFigure(view, QString::fromStdString(c.out), exportOptions(c));
 }
 
-// The one figure of a sweep's file; options about layers and tokens have no meaning there.
-QStringList makeSweepFigure(const FigureCommand& c) {
-  if (!c.kind.empty() && c.kind != "sweep") refuse("--kind", c.kind + " of a sweep", "sweep, or a trace");
+// Options about layers and tokens have no meaning for a file without them.
+void refuseTraceOptions(const FigureCommand& c, const char* what) {
   const std::pair<const char*, bool> given[] = {{"--layer", c.layer.has_value()}, {"--head", c.head.has_value()}, {"--slot", c.slot.has_value()},
                                                 {"--token", c.token.has_value()}, {"--tokens", c.tokens.has_value()}, {"--run", c.run != 0}};
   for (const auto& [option, there] : given)
-    if (there) refuse(option, "given for a sweep", "a trace, which has runs, layers and tokens");
+    if (there) refuse(option, std::string("given for ") + what, "a trace, which has runs, layers and tokens");
+}
+
+QStringList makeSweepFigure(const FigureCommand& c) {
+  if (!c.kind.empty() && c.kind != "sweep") refuse("--kind", c.kind + " of a sweep", "sweep, or a trace");
+  refuseTraceOptions(c, "a sweep");
   return views::exportFigure(views::sweepFigure(views::readSweep(QString::fromStdString(c.trace))), QString::fromStdString(c.out),
                              exportOptions(c));
 }
 
+// The figure of a computed result, by its kind.
+QStringList makeResultFigure(const FigureCommand& c) {
+  refuseTraceOptions(c, "a result");
+  const auto file = trace::ResultFile::open(c.trace);
+  const std::string& kind = file->description().kind;
+  if (kind != analysis::kValueFieldKind)
+    throw Error({.file = c.trace, .item = "kind", .found = "'" + kind + "', of which there is no figure", .expected = analysis::kValueFieldKind});
+  if (!c.kind.empty() && c.kind != "value-field") refuse("--kind", c.kind + " of a value field", "value-field");
+  const auto field = analysis::field_of_result(trace::read_result(c.trace, analysis::kValueFieldKind), c.trace);
+  return views::exportFigure(views::valueFieldFigure(field), QString::fromStdString(c.out), exportOptions(c));
+}
+
 QStringList makeFigure(const FigureCommand& c) {
   checkOptions(c);
-  if (trace::file_format(c.trace) == "slotscope-sweep") return makeSweepFigure(c);
-  if (c.kind.empty() || c.kind == "sweep")
-    refuse("--kind", c.kind.empty() ? "not given for a trace" : "sweep of a trace", "heatmap, esl, esl-grid, allocation, raster or compare");
+  const std::string format = trace::file_format(c.trace);
+  if (format == "slotscope-sweep") return makeSweepFigure(c);
+  if (format == "slotscope-result") return makeResultFigure(c);
+  if (c.kind.empty() || c.kind == "sweep" || c.kind == "value-field")
+    refuse("--kind", c.kind.empty() ? "not given for a trace" : c.kind + " of a trace", "heatmap, esl, esl-grid, allocation, raster or compare");
   const auto trace = trace::Trace::open(c.trace);
   checkIndex("--run", c.run, trace->run_count(), "runs");
   const auto run = readRunData(trace, c.run);

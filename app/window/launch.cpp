@@ -32,6 +32,7 @@ Examples:
   slotscope figure run.h5 --kind allocation --size 900x600 --csv --out allocation.pdf
   slotscope figure raven.h5 --kind compare --compare gsa.h5 --out compare.pdf
   slotscope figure sweep.h5 --out accuracy.pdf
+  slotscope figure field.h5 --out value-fields.pdf
 
 Exit codes: 0 done, 1 the trace or the output is at fault, 2 an option is.)";
 
@@ -93,12 +94,12 @@ Launch parseCommandLine(int argc, char** argv) {
 
   FigureCommand figure;
   CLI::App* sub =
-      app.add_subcommand("figure", "Make a figure of a trace, the same as in the window, or of a sweep; needs no display");
+      app.add_subcommand("figure", "Make a figure of a trace, the same as in the window, of a sweep or of a computed result; needs no display");
   sub->footer(figure_footer);
   std::string tokens, figure_size;
-  sub->add_option("trace", figure.trace, "The trace, or the file of a sweep")->required()->type_name("TRACE.h5");
-  sub->add_option("--kind", figure.kind, "Which figure of a trace (the file of a sweep has one: accuracy and ESL against length)")
-      ->check(CLI::IsMember({"heatmap", "esl", "esl-grid", "allocation", "raster", "compare", "sweep"}));
+  sub->add_option("trace", figure.trace, "The trace, or the file of a sweep or of a result (slotscope-cli ramnet ...)")->required()->type_name("TRACE.h5");
+  sub->add_option("--kind", figure.kind, "Which figure of a trace (the file of a sweep or of a result has one)")
+      ->check(CLI::IsMember({"heatmap", "esl", "esl-grid", "allocation", "raster", "compare", "sweep", "value-field"}));
   sub->add_option("--out", figure.out, "File to write: .png, .svg or .pdf")->required()->type_name("FILE");
   sub->add_option("--run", figure.run, "Which run of the trace, from 0")
       ->check(CLI::NonNegativeNumber)
