@@ -50,6 +50,15 @@ extern template void select_addresses_cpu(const AddressDecodeInput<float>&, cons
 extern template void select_addresses_cpu(const AddressDecodeInput<double>&, const AddressDecodeOutput<double>&, int64_t,
                                           int64_t);
 
+// All rows, on device pointers (cape too), on `stream` (cudaStream_t), asynchronous, deterministic; any sizes, fastest up to K
+// 128. The arithmetic and the order are those of the CPU but for exp and log, which are the device's: a log softmax may be off
+// by 2 units in the last place of its logit range (float: nearly never). Given these, the scores are bit for bit those of a
+// full sort, in the same total order: score descending, NaN first, then slot ascending. `lost` sums the weights in a fixed
+// tree, so it is off by a few units in the last place of 1. Throws std::runtime_error with the CUDA message when the launch
+// fails, std::invalid_argument when K is not from 1 to d_p^U, std::logic_error in a build without CUDA.
+void select_addresses_cuda(const AddressDecodeInput<float>&, const AddressDecodeOutput<float>&, void* stream);
+void select_addresses_cuda(const AddressDecodeInput<double>&, const AddressDecodeOutput<double>&, void* stream);
+
 // log softmax of one group of n logits, x - (max + log(sum exp(x - max))), the sum in order and compensated (Neumaier). The
 // arithmetic of the decoder.
 template <class Real>

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <stdexcept>
 #include <vector>
 
 namespace slotscope::kernels {
@@ -136,5 +137,14 @@ template void select_addresses_cpu(const AddressDecodeInput<float>&, const Addre
 template void select_addresses_cpu(const AddressDecodeInput<double>&, const AddressDecodeOutput<double>&, int64_t, int64_t);
 template void log_softmax(const float*, int, float*);
 template void log_softmax(const double*, int, double*);
+
+#ifndef SLOTSCOPE_HAS_CUDA
+void select_addresses_cuda(const AddressDecodeInput<float>&, const AddressDecodeOutput<float>&, void*) {
+  throw std::logic_error("select_addresses_cuda: this build has no CUDA kernels");
+}
+void select_addresses_cuda(const AddressDecodeInput<double>&, const AddressDecodeOutput<double>&, void*) {
+  throw std::logic_error("select_addresses_cuda: this build has no CUDA kernels");
+}
+#endif
 
 }  // namespace slotscope::kernels
