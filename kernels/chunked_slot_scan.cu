@@ -156,6 +156,7 @@ __global__ void __launch_bounds__(256) prepare(Work w) {
 // 16 slots, 32 columns.
 constexpr int kStateColumns = 64, kStateTokens = 128, kStateStages = 4;
 constexpr int kStateStage = kStateTokens * (kSlotTile + kStateColumns);  // elements
+constexpr size_t kStateRing = size_t(kStateStages) * kStateStage * sizeof(__nv_bfloat16);
 __global__ void __launch_bounds__(256) states(Work w) {
   extern __shared__ __align__(128) __nv_bfloat16 ring[];
   const int slot0 = blockIdx.x * kSlotTile, pair = blockIdx.z;
@@ -271,9 +272,8 @@ __global__ void __launch_bounds__(256) states(Work w) {
 // ---- outputs ---------------------------------------------------------------------------------------------------------
 // Block (chunk, batch x query head): 8 warps of 16 tokens. Every block sees all slots, so the softmax needs no other.
 constexpr int kTileSlots = 32;  // slots of one tile of a snapshot
-template <int M, int D>
-constexpr size_t output_shared() {
-  return size_t(kChunk * D * 2 + kChunk * M + 2 * kTileSlots * D) * sizeof(__nv_bfloat16);
+constexpr size_t output_shared(size_t M, size_t D) {
+  return (kChunk * D * 2 + kChunk * M + 2 * kTileSlots * D) * sizeof(__nv_bfloat16);
 }
 
 // Copies `count` rows of D elements to swizzled shared memory; rows beyond `live` and columns beyond `d` become 0.
@@ -612,7 +612,7 @@ Work segment(const ChunkedSlotScanInput& in, const ChunkedSlotScanOutput& out, i
 
 template <int M, int D>
 void launch_outputs(const Work& w, cudaStream_t stream) {
-  constexpr size_t bytes = output_shared<M, D>();
+  constexpr size_t bytes = output_shared(M, D);
   if (bytes > 48 * 1024)
     check(cudaFuncSetAttribute(outputs<M, D>, cudaFuncAttributeMaxDynamicSharedMemorySize, int(bytes)), "shared memory");
   outputs<M, D><<<dim3(unsigned(w.chunks), unsigned(w.in.batch * w.in.heads * w.in.group)), 256, bytes, stream>>>(w);
@@ -629,9 +629,8 @@ void run_segment(const Work& w, cudaStream_t stream) {
   check(cudaMemsetAsync(w.recurrent, 0, pairs * sizeof(int), stream), "memset");
   prepare<<<dim3(unsigned(w.chunks), pairs, slot_tiles), 256, 0, stream>>>(w);
   check(cudaGetLastError(), "prepare");
-  constexpr size_t ring = size_t(kStateStages) * kStateStage * sizeof(__nv_bfloat16);
-  check(cudaFuncSetAttribute(states, cudaFuncAttributeMaxDynamicSharedMemorySize, int(ring)), "shared memory");
-  states<<<dim3(slot_tiles, unsigned(2 * w.width / kStateColumns), pairs), 256, ring, stream>>>(w);
+  check(cudaFuncSetAttribute(states, cudaFuncAttributeMaxDynamicSharedMemorySize, int(kStateRing)), "shared memory");
+  states<<<dim3(slot_tiles, unsigned(2 * w.width / kStateColumns), pairs), 256, kStateRing, stream>>>(w);
   check(cudaGetLastError(), "states");
   if (w.padded == 64)
     launch_outputs<64>(w, stream);
@@ -646,9 +645,12 @@ void run_segment(const Work& w, cudaStream_t stream) {
 
 }  // namespace
 
-bool chunked_slot_scan_supports(int slots, int d_k, int d_v) {
-  const auto width = [](int d) { return d >= 8 && d <= 256 && d % 8 == 0; };
-  return slots >= 1 && slots <= 256 && width(d_k) && width(d_v);
+bool chunked_slot_scan_fits(int slots, int d_k, int d_v) {
+  int device = 0, most = 0;
+  check(cudaGetDevice(&device), "cudaGetDevice");
+  check(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "shared memory limit");
+  const size_t M = size_t(padded_size(slots)), D = size_t(padded_size(std::max(d_k, d_v)));
+  return std::max(output_shared(M, D), kStateRing) <= size_t(most);
 }
 
 size_t chunked_slot_scan_workspace(const ChunkedSlotScanInput& in) {

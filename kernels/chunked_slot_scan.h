@@ -32,12 +32,16 @@ struct ChunkedSlotScanOutput {
 
 // Slots up to 256, widths up to 256 that are multiples of 8.
 bool chunked_slot_scan_supports(int slots, int d_k, int d_v);
+// The present device has the shared memory that these sizes need (224 KiB for 256 slots of 256 columns). False in builds
+// without CUDA.
+bool chunked_slot_scan_fits(int slots, int d_k, int d_v);
 // Bytes of device memory that `workspace` must have; does not grow with the prompt beyond 16,384 tokens.
 size_t chunked_slot_scan_workspace(const ChunkedSlotScanInput&);
 // Asynchronous on `stream` (cudaStream_t), deterministic. A slot that no token of the call writes keeps its state bit for
 // bit. A slot that decays by more than 2^-180 within a chunk, other than by single tokens that erase it, sends its head to
 // the recurrence for up to 16,384 tokens: exact, slow. Throws std::runtime_error with the CUDA message when a launch fails,
-// std::logic_error in a build without CUDA, std::invalid_argument for sizes outside chunked_slot_scan_supports.
+// std::logic_error in a build without CUDA, std::invalid_argument for sizes outside
+// chunked_slot_scan_supports.
 void chunked_slot_scan_cuda(const ChunkedSlotScanInput&, const ChunkedSlotScanOutput&, void* workspace, void* stream);
 
 }  // namespace slotscope::kernels

@@ -114,7 +114,7 @@ class Abc final : public DenseSlotMixer {
     const int64_t tokens = x.size(1);
     const at::Tensor before = z.slice(1, 0, tokens), after = z.slice(1, 1);
     const at::Tensor o =
-        write_and_read(query, key, value, before - after, at::exp(l - after), memory, observer);
+        write_and_read(query, key, value, before - after, at::exp(l - after), false, memory, observer);
     memory[2] = z.select(1, tokens).clone();
     state = joined(std::move(memory), tails, state.position + tokens);
     return head_output(o, g_norm_, c_.norm_eps, at::silu(linear_map(x, gate_)), out_, n_.exact);

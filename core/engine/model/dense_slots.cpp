@@ -49,7 +49,7 @@ std::vector<at::Tensor> DenseSlotMixer::empty_memory(int64_t batch) const {
 
 at::Tensor DenseSlotMixer::write_and_read(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                           const at::Tensor& log_keep, const at::Tensor& strength,
-                                          std::vector<at::Tensor>& memory, Observer& observer) const {
+                                          bool complement, std::vector<at::Tensor>& memory, Observer& observer) const {
   tell(observer, Field::log_decay, log_keep);
   tell(observer, Field::write_strength, strength);
   SlotMemoryInput in;
@@ -57,6 +57,7 @@ at::Tensor DenseSlotMixer::write_and_read(const at::Tensor& query, const at::Ten
   in.key = key;
   in.value = value;
   in.keep = at::exp(log_keep);
+  if (complement) in.log_keep = log_keep;
   in.write = strength;
   in.state_k = memory[0];
   in.state_v = memory[1];

@@ -26,11 +26,12 @@ class DenseSlotMixer : public LayerMixer {
  protected:
   std::vector<at::Tensor> empty_memory(int64_t batch) const;
   // Writes S[m] = exp(log_keep[m]) S[m] + strength[m] (k, v) in every slot and reads through the softmax over them. query
-  // [B,T,H,d_k], key and value on H_r heads, the gates [B,T,H_r,M]; replaces the first two tensors of `memory`. Tells the
-  // fields. -> [B,T,H,d_v] in the exact dtype.
+  // [B,T,H,d_k], key and value on H_r heads, the gates [B,T,H_r,M]; replaces the first two tensors of `memory`. `complement`:
+  // strength is 1 - exp(log_keep) to the last bit, and not a number of its own. Tells the fields. -> [B,T,H,d_v] in the exact
+  // dtype.
   at::Tensor write_and_read(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                             const at::Tensor& log_keep, const at::Tensor& strength,
-                            std::vector<at::Tensor>& memory, Observer& observer) const;
+                            bool complement, std::vector<at::Tensor>& memory, Observer& observer) const;
 
   DenseSlots s_;
   int64_t tails_;

@@ -99,7 +99,7 @@ class Gsa final : public DenseSlotMixer {
     const at::Tensor log_keep =
         at::log_sigmoid(split(linear_in(n_.exact, x, forget_), s_.kv_heads)) / c_.tau;
     const at::Tensor o =
-        write_and_read(query, key, value, log_keep, 1 - at::exp(log_keep), memory, observer);
+        write_and_read(query, key, value, log_keep, 1 - at::exp(log_keep), true, memory, observer);
     state = joined(std::move(memory), tails, state.position + x.size(1));
     // eps is 1e-5 whatever norm_eps says, and silu comes before the norm (3.3 step 5).
     const at::Tensor y = rms_norm_exact(at::silu(o.flatten(2)), g_norm_, 1e-5, n_.exact);

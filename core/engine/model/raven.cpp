@@ -83,6 +83,7 @@ class Raven final : public LayerMixer {
     // model-zoo 2.3 step 9).
     const at::Tensor gate = decay * route.weight.to(n_.exact);
     memory.index = route.index;
+    memory.log_keep = gate;
     memory.keep = at::exp(gate);
     memory.write = 1 - memory.keep;
     tell(observer, Field::write_strength, memory.write);

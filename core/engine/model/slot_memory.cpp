@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 
 #include "core/engine/cuda_stream.h"
+#include "kernels/chunked_slot_scan.h"
 #include "kernels/route_select.h"
 #include "kernels/routed_slot_scan.h"
 
@@ -59,6 +60,39 @@ void scan(const SlotMemoryInput& in, const at::Tensor& read_row, SlotMemoryOutpu
       [&](int64_t first, int64_t last) { kernels::routed_slot_scan_cpu(input, output, first, last); });
 }
 
+// The chunk form rounds its operands to bfloat16, which they are in bfloat16 runs; from some tokens on it is faster than one
+// token after the other.
+constexpr int64_t kLeastChunked = 16;
+bool in_chunks(const SlotMemoryInput& in) {
+  return in.log_keep.defined() && in.query.is_cuda() && in.query.scalar_type() == at::kBFloat16 &&
+         in.value.scalar_type() == at::kBFloat16 && in.state_k.scalar_type() == at::kFloat &&
+         in.query.size(1) >= kLeastChunked &&
+         kernels::chunked_slot_scan_supports(int(in.state_k.size(2)), int(in.key.size(3)), int(in.value.size(3))) &&
+         kernels::chunked_slot_scan_fits(int(in.state_k.size(2)), int(in.key.size(3)), int(in.value.size(3)));
+}
+
+void scan_chunks(const SlotMemoryInput& in, const at::Tensor& read_row, SlotMemoryOutput& out) {
+  const at::Tensor query = in.query.contiguous(), key = in.key.to(at::kBFloat16).contiguous(), value = in.value.contiguous(),
+                   gate = in.log_keep.expand(in.keep.sizes()).contiguous();
+  const at::Tensor index = in.index.defined() ? in.index.contiguous() : in.index;
+  const auto bits = [](const at::Tensor& x) { return reinterpret_cast<const uint16_t*>(x.const_data_ptr<at::BFloat16>()); };
+  kernels::ChunkedSlotScanInput input;
+  input.query = bits(query), input.key = bits(key), input.value = bits(value);
+  input.index = index.defined() ? index.const_data_ptr<int32_t>() : nullptr;
+  input.gate = gate.const_data_ptr<float>();
+  input.read_row = read_row.defined() ? read_row.const_data_ptr<int32_t>() : nullptr;
+  input.read_rows = int64_t(in.read_rows.size());
+  input.batch = query.size(0), input.tokens = query.size(1);
+  input.heads = int(key.size(2)), input.group = int(query.size(2) / key.size(2));
+  input.slots = int(in.state_k.size(2)), input.top_k = int(gate.size(3));
+  input.d_k = int(key.size(3)), input.d_v = int(value.size(3)), input.scale = float(in.scale);
+  at::Tensor workspace = at::empty({int64_t(kernels::chunked_slot_scan_workspace(input))}, query.options().dtype(at::kByte));
+  kernels::chunked_slot_scan_cuda(input,
+                                  {out.state_k.data_ptr<float>(), out.state_v.data_ptr<float>(), out.output.data_ptr<float>(),
+                                   out.read_weight.defined() ? out.read_weight.data_ptr<float>() : nullptr},
+                                  workspace.data_ptr<uint8_t>(), current_cuda_stream(query.device().index()));
+}
+
 }  // namespace
 
 Selection select_slots(const at::Tensor& score, int64_t top_k) {
@@ -86,7 +120,8 @@ Selection select_slots(const at::Tensor& score, int64_t top_k) {
 
 SlotMemoryOutput routed_slot_memory(const SlotMemoryInput& given) {
   SlotMemoryInput in = given;
-  if (!in.index.defined())
+  const bool chunked = in_chunks(in);
+  if (!in.index.defined() && !chunked)
     in.index = at::arange(in.state_k.size(2), in.key.options().dtype(at::kInt)).expand(in.keep.sizes());
   const auto& q = in.query.sizes();
   const int64_t batch = q[0], tokens = q[1], heads = q[2], route_heads = in.key.size(2),
@@ -95,11 +130,11 @@ SlotMemoryOutput routed_slot_memory(const SlotMemoryInput& given) {
   TORCH_CHECK(heads % route_heads == 0, "query heads must be a multiple of the heads that own slots");
   TORCH_CHECK(in.key.sizes() == at::IntArrayRef({batch, tokens, route_heads, q[3]}), "key shape");
   TORCH_CHECK(in.value.sizes().slice(0, 3) == in.key.sizes().slice(0, 3), "value shape");
-  TORCH_CHECK(
-      in.index.sizes().slice(0, 3) == in.key.sizes().slice(0, 3) && in.index.scalar_type() == at::kInt,
-      "index shape");
-  TORCH_CHECK(in.keep.sizes() == in.index.sizes() && in.write.sizes() == in.index.sizes(),
+  TORCH_CHECK(in.keep.sizes().slice(0, 3) == in.key.sizes().slice(0, 3) && in.write.sizes() == in.keep.sizes(),
               "keep and write shape");
+  TORCH_CHECK(in.index.defined() ? in.index.sizes() == in.keep.sizes() && in.index.scalar_type() == at::kInt
+                                 : in.keep.size(3) == slots,
+              "index shape");
   TORCH_CHECK(
       in.keep.scalar_type() == type && in.write.scalar_type() == type && in.state_v.scalar_type() == type,
       "state dtype");
@@ -118,7 +153,9 @@ SlotMemoryOutput routed_slot_memory(const SlotMemoryInput& given) {
     read_row = at::tensor(rows, at::TensorOptions().dtype(at::kInt)).to(in.query.device());
     out.read_weight = at::empty({batch, int64_t(in.read_rows.size()), heads, slots}, in.state_k.options());
   }
-  if (type == at::kDouble)
+  if (chunked)
+    scan_chunks(in, read_row, out);
+  else if (type == at::kDouble)
     scan<double>(in, read_row, out);
   else
     scan<float>(in, read_row, out);

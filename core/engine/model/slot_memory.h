@@ -22,6 +22,7 @@ struct SlotMemoryInput {
   at::Tensor value;        // [B,T,H_r,d_v]
   at::Tensor index;        // int32 [B,T,H_r,K]; undefined: dense, every slot is written and K = M
   at::Tensor keep, write;  // [B,T,H_r,K] exp(f) and 1 - exp(f), dtype of the states
+  at::Tensor log_keep;     // f of the same shape where write = 1 - exp(f): long bfloat16 prompts on CUDA then go in chunks
   at::Tensor state_k;      // [B,H_r,M,d_k] before the segment
   at::Tensor state_v;      // [B,H_r,M,d_v]
   double scale = 1;
