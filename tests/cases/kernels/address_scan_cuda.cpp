@@ -44,7 +44,7 @@ struct OnGpu {
       in.tokens = std::min(piece, q.tokens - first);
       in.write_index = write_index.data() + rank, in.write_weight = write_weight.data() + rank;
       in.read_index = read_index.data() + rank, in.read_weight = read_weight.data() + rank;
-      in.value = value.data() + line * q.d_v, in.read_row = read_row.data() + first;
+      in.value = value.data() + line * q.d_v, in.read_row = a.rows > 0 ? read_row.data() + first : nullptr;
       if (in.gamma) in.gamma = gamma.data() + line;
       const AddressScanOutput<Real> out{mass.data(),           state.data(),           written.data(),
                                         output.data() + line * q.d_v, strength.data() + rank, log_gate.data() + rank,
