@@ -38,8 +38,8 @@ const std::vector<FieldInfo>& known_fields() {
       {"route_index", "T,H_r,K", "slots selected by the router, rank order = descending selection score"},
       {"route_weight", "T,H_r,K", "route weight r of each selected slot"},
       {"log_decay", "T,H_r or T,H_r,K", "log decay a; the log gate of slot i is f = a r, with r = 1 where every slot is written"},
-      {"write_strength", "T,H_r,K", "write strength s of each slot that is written; with routes s = 1 - exp(a r)"},
-      {"read_weight", "T',H,M", "read softmax over all slots at the chosen tokens read_token"},
+      {"write_strength", "T,H_r,K", "write strength s of each slot that is written; with routes s = 1 - exp(a r) (RAM-Net, PDMA: s = r)"},
+      {"read_weight", "T',H,M", "read softmax over all slots at the chosen tokens read_token (RAM-Net: what each slot's value is weighted with)"},
       {"state_k", "S,H_r,M,d_k", "key part of the slot memory after state_token"},
       {"state_v", "S,H_r,M,d_v", "value part of the slot memory after state_token"},
       {"state", "S,H_r,d_v,d_k", "matrix state after state_token, slot = value channel first"},
@@ -87,6 +87,13 @@ bool attribution_field(std::string_view name) {
     if (name == field) return true;
   return false;
 }
+
+// What the address views of RAM-Net show of every token, and the mass that is left.
+bool address_field(std::string_view name) {
+  for (const char* field : {"read_index", "read_route_weight", "gamma", "lost_mass_write", "lost_mass_read", "read_mass_written", "mass"})
+    if (name == field) return true;
+  return false;
+}
 }  // namespace
 
 const FieldInfo* find_field(std::string_view name) {
@@ -122,10 +129,11 @@ std::vector<std::string> expand_fields(std::string_view patterns) {
       const auto name = known_fields()[i].name;
       const bool route = pattern == "route" && (name == "route_index" || name == "route_weight" || name == "selected" || name == "esl");
       const bool attribution = pattern == "attribution" && attribution_field(name);
-      if (route || attribution || glob_match(pattern, name)) wanted[i] = found = true;
+      const bool addresses = pattern == "addresses" && address_field(name);
+      if (route || attribution || addresses || glob_match(pattern, name)) wanted[i] = found = true;
     }
     if (!found) {
-      std::string list = "route, attribution";
+      std::string list = "route, attribution, addresses";
       for (const auto& field : known_fields()) list += ", " + std::string(field.name);
       throw Error({.item = "--capture", .found = "no field matches '" + std::string(pattern) + "'",
                    .expected = "names or globs of: " + list}, Error::Kind::usage);

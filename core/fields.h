@@ -21,7 +21,8 @@ const std::vector<FieldInfo>& known_fields();
 const FieldInfo* find_field(std::string_view name);
 
 // Comma-separated names or globs ("route,esl,h*") -> field names without repeats, in known_fields() order.
-// "route" = route_index + route_weight + selected + esl; "attribution" = what read attribution is made of in any family.
+// "route" = route_index + route_weight + selected + esl; "attribution" = what read attribution is made of in any family;
+// "addresses" = what the views of RAM-Net's addresses show.
 // Throws Error(usage) with the list for a name that matches nothing.
 std::vector<std::string> expand_fields(std::string_view patterns);
 

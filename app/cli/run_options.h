@@ -21,7 +21,7 @@ namespace slotscope::cli {
 
 // What a run captures when --capture is not given: all that the window needs to show everything.
 inline constexpr const char* kDefaultCapture =
-    "route,log_decay,write_strength,read_weight,margin,ties,top_ids,top_logprob";
+    "route,log_decay,write_strength,read_weight,margin,ties,addresses,top_ids,top_logprob";
 
 struct RunSettings {
   // Prompt: exactly one of these six.

@@ -33,17 +33,17 @@ struct CapturePreset {
 };
 // What the views need comes first; the others add to it.
 constexpr CapturePreset capture_presets[] = {
-    {"routes + reads", "route,log_decay,write_strength,read_weight,margin,ties,top_ids,top_logprob",
+    {"routes + reads", "route,log_decay,write_strength,read_weight,margin,ties,addresses,top_ids,top_logprob",
      "Routes, log decay and write strength of every token; the read softmax at the query and the answer"},
     {"routes only", "route,log_decay,write_strength,top_ids,top_logprob",
      "Routes, log decay and write strength of every token"},
     {"routes + reads + state",
-     "route,log_decay,write_strength,read_weight,margin,ties,top_ids,top_logprob,state_k,state_v",
+     "route,log_decay,write_strength,read_weight,margin,ties,addresses,top_ids,top_logprob,state_k,state_v,slot_value",
      "As routes + reads, and what the slots hold at the end"},
     {"routes + reads + hidden",
-     "route,log_decay,write_strength,read_weight,margin,ties,top_ids,top_logprob,hidden",
+     "route,log_decay,write_strength,read_weight,margin,ties,addresses,top_ids,top_logprob,hidden",
      "As routes + reads, and the residual stream after every block (large)"},
-    {"routes + attribution", "route,attribution,margin,ties,top_ids,top_logprob",
+    {"routes + attribution", "route,attribution,margin,ties,addresses,top_ids,top_logprob",
      "As routes + reads, and query and key: read attribution of every family, matrix states too"},
     {"counters only", "esl,selected,ties", "Effective sequence lengths and selection counts; no heatmap"},
     {"fields…", "", "Names or patterns of fields, as in slotscope-cli run --capture"},

@@ -19,7 +19,7 @@ struct RunSettings {
   QString haystack = "noise";  // noise, or a file
   qint64 generate = -1;        // -1: what the prompt's task takes, or answer tokens + 1 with a known answer, else 0
   QString device = "cpu", dtype = "float32";
-  QString capture = "route,log_decay,write_strength,read_weight,margin,ties,top_ids,top_logprob";
+  QString capture = "route,log_decay,write_strength,read_weight,margin,ties,addresses,top_ids,top_logprob";
   bool operator==(const RunSettings&) const = default;
 
   // "Run password · 512", for the list of jobs.

@@ -149,10 +149,14 @@ CostEstimate estimateRough(const RunSettings& settings, const engine::ModelInfo&
   for (const auto& layer : info.layers) {
     const double k = double(layer.top_k), h = double(layer.route_heads);
     if (layer.route_kind == "sparse") {
-      if (has("route_index")) per_token += h * k * 2;
+      const bool addresses = layer.mixer == "ramnet";
+      if (has("route_index")) per_token += h * k * (addresses ? 4 : 2);
       if (has("route_weight")) per_token += h * k * element;
       if (has("write_strength")) per_token += h * k * element;
-      if (has("log_decay")) per_token += h * element;
+      if (has("log_decay")) per_token += h * (addresses ? k : 1) * element;
+      if (addresses && has("read_index")) per_token += h * k * 4;
+      if (addresses && has("read_route_weight")) per_token += h * k * element;
+      if (addresses && has("slot_value")) fixed += double(layer.heads * layer.slots * layer.d_v) * element;
       if (has("margin")) per_token += h * element;
       if (has("read_weight")) fixed += 11 * double(layer.heads * layer.slots) * element;
       if (has("state_k")) fixed += double(layer.route_heads * layer.slots * layer.d_k) * element;

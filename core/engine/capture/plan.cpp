@@ -115,7 +115,8 @@ class Planner {
     for (int i = 0; i < int(model_.layers.size()); ++i) add_layer(i);
     add_output();
     for (const std::string& name : options_.plan.fields)
-      if (const auto field = field_of(name); !field || of_no_layer(*field)) add_note(notes_, name + ": not a quantity of this family");
+      if (const auto field = field_of(name); !field || (of_no_layer(*field) && !all_addresses() && !stored_otherwise(*field)))
+        add_note(notes_, name + ": not a quantity of this family");
     return std::move(run_);
   }
 
@@ -201,6 +202,23 @@ class Planner {
                             "token t covers bytes byte_offsets[t] to byte_offsets[t+1]");
   }
 
+  // Who asks for all that is told of addresses (`addresses`) misses none of it elsewhere.
+  bool all_addresses() const {
+    static const std::vector<std::string> all = expand_fields("addresses");
+    return std::all_of(all.begin(), all.end(), [this](const std::string& name) { return wanted(*field_of(name)); });
+  }
+
+  // A state that every layer, or this one, stores under another name that is asked for too.
+  bool stored_otherwise(Field field, const LayerShape& shape) const {
+    const auto is = [&](Field f) { return std::find(kStateFields.begin(), kStateFields.end(), f) != kStateFields.end(); };
+    return is(field) && std::any_of(kStateFields.begin(), kStateFields.end(),
+                                    [&](Field other) { return wanted(other) && tells(shape, other); });
+  }
+  bool stored_otherwise(Field field) const {
+    return std::all_of(model_.layers.begin(), model_.layers.end(),
+                       [&](const LayerShape& shape) { return stored_otherwise(field, shape); });
+  }
+
   bool of_no_layer(Field field) const {
     return of_addresses(field) && std::none_of(model_.layers.begin(), model_.layers.end(),
                                                [&](const LayerShape& shape) { return tells(shape, field); });
@@ -262,7 +280,8 @@ class Planner {
     const LayerShape& shape = model_.layers[size_t(i)];
     const bool stream = field == Field::hidden || field == Field::mixer_in || field == Field::mixer_out;
     if (!stream && !tells(shape, field)) {
-      if (of_no_layer(field)) return;  // one note for all layers
+      if (stored_otherwise(field, shape)) return;
+      if (of_addresses(field) && (all_addresses() || of_no_layer(field))) return;  // no note, or one for all layers
       // Fields of a few families only: who asks for all of them (`attribution`) misses none elsewhere.
       const auto few = {Field::query_rot, Field::key_rot, Field::skip, Field::state_rate};
       const bool memory = field_name(field).starts_with("memory_");
