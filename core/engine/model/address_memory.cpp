@@ -103,7 +103,7 @@ namespace {
 at::Tensor retention(const at::Tensor& w, const at::Tensor& gamma) {
   // Each branch is a constant where the other holds, so that the gradient is right at gamma = 0 too.
   const at::Tensor positive = gamma > 0, one = at::ones_like(gamma);
-  const at::Tensor keep = (1 - w) * at::where(positive, at::exp(-gamma.clamp_min(0)), one);
+  const at::Tensor keep = (1 - w).clamp_min(0) * at::where(positive, at::exp(-gamma.clamp_min(0)), one);
   const at::Tensor take = w * at::where(positive, one, at::exp(gamma.clamp_max(0)));
   const at::Tensor sum = keep + take;
   return keep / at::where(sum == 0, at::ones_like(sum), sum);  // w = 1, gamma = -inf: 0
@@ -154,10 +154,10 @@ class TokenLoop {
 
   // v [B,H,d_v], at and w [B,H,K].
   void write(const at::Tensor& v, const at::Tensor& at, const at::Tensor& w, int64_t t) {
-    const at::Tensor before = at::gather(mass_, 2, at), written = w != 0, zero = at::zeros_like(w), one = at::ones_like(w);
+    const at::Tensor before = at::gather(mass_, 2, at), written = ~(w <= 0), zero = at::zeros_like(w), one = at::ones_like(w);
     at::Tensor keep, strength, log_keep, after;  // of the slot's value, what it takes, log keep, the mass after it
     if (rule_.pdma) {
-      log_keep = rule_.pdma_gamma == 0 ? zero : rule_.pdma_gamma * at::log1p(-w.detach());
+      log_keep = rule_.pdma_gamma == 0 ? zero : rule_.pdma_gamma * at::log1p(-w.detach().clamp_max(1));
       keep = pdma_keep(w, log_keep);
       strength = w;
       after = keep * before + w;
@@ -191,13 +191,13 @@ class TokenLoop {
   }
 
   void read(const at::Tensor& at, const at::Tensor& r) {
+    const at::Tensor mass = at::gather(mass_, 2, at);
     at::Tensor p = r;
-    if (rule_.pdma) {
-      p = r / (at::gather(mass_, 2, at) + rule_.eps);
-    } else if (rule_.mass_aware) {
-      const at::Tensor met = r * at::gather(mass_, 2, at), sum = met.sum(-1, true);
+    if (rule_.mass_aware) {
+      const at::Tensor met = r * mass, sum = met.sum(-1, true);
       p = met / at::where(sum == 0, at::ones_like(sum), sum);
     }
+    if (rule_.pdma) p = p / (mass + rule_.eps);
     output_.push_back((p.unsqueeze(-1) * at::gather(slot_, 2, wide(at))).sum(2));
     read_mass_.push_back((r * at::gather(written_, 2, at)).sum(-1));
     read_.push_back(p);
@@ -230,7 +230,6 @@ void check(const AddressMemoryInput& in) {
                   in.mass.sizes() == in.written.sizes() && in.mass.scalar_type() == in.slot.scalar_type() &&
                   in.written.scalar_type() == at::kByte,
               "state");
-  TORCH_CHECK(!(in.rule.pdma && in.rule.mass_aware), "PDMA has one readout");
 }
 
 bool needs_gradient(const AddressMemoryInput& in) {

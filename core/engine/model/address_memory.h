@@ -34,7 +34,7 @@ Addresses decode_addresses(const at::Tensor& logits, const AddressCode& code, co
 struct AddressRule {
   bool pdma = false;        // keep (1-w)^gamma of sum and weight; else GSU: a mean whose mass is kept by a gate
   bool cumulative = false;  // GSU: mass is never forgotten (rho = 1)
-  bool mass_aware = false;  // GSU: reads are weighted by mass and divided by the mass they meet
+  bool mass_aware = false;  // reads are weighted by mass and divided by the mass they meet
   double eps = 1e-6;
   double pdma_gamma = 1;
   // The mass of a slot that nothing was written to.
@@ -63,7 +63,7 @@ struct AddressMemoryOutput {
   at::Tensor strength;             // [B,T,H,K] GSU: eta = w / (m + eps), PDMA: w; undefined unless wanted
   at::Tensor log_decay;            // [B,T,H,K] log of the share of the slot's value that is kept, divided by w: -inf where
                                    // nothing is kept (a first write with eps 0), 0 where w = 0
-  at::Tensor read_weight;          // [B,R,H,M] p: r, r m / sum r m, or r / (z + eps); undefined without read_rows
+  at::Tensor read_weight;          // [B,R,H,M] p: r, mass-aware r m / sum r m; PDMA: divided by z + eps; undefined without read_rows
 };
 // Writes of a token come before its reads. The states are replaced, never written into. Differentiable in value, weights, gamma
 // and states where grad mode is on and one of them requires a gradient (address_memory_by_token); else by the kernel

@@ -165,9 +165,6 @@ class Reader {
     rule.eps = not_negative("ramnet.state_eps", 1e-6);
     rule.mass_aware = k_.get_choice("ramnet.readout", "standard", {"standard", "mass_aware"}) == "mass_aware";
     rule.cumulative = k_.get_bool("ramnet.cumulative", false);
-    if (rule.pdma && rule.mass_aware)
-      r_.refuse("ramnet.readout", "mass_aware with update_rule pdma", "standard",
-                "PDMA has a readout of its own, which divides by z: nothing else is defined.");
     if (rule.pdma && rule.cumulative)
       r_.refuse("ramnet.cumulative", "true with update_rule pdma", "false, or pdma_gamma 0, which is the same for PDMA");
     if (!rule.pdma && k_.has("ramnet.pdma_gamma")) k_.note("ramnet.pdma_gamma has no effect with update_rule gsu");
@@ -305,7 +302,9 @@ LayerShape RamNetConfig::shape(int layer) const {
                   {"slot", std::string("address of a product code")},
                   {"query", std::string("read logits after their log scale, U groups of d_p")},
                   {"key", std::string("write logits after their log scale, U groups of d_p")},
-                  {"read_weight", std::string(rule.pdma ? "r / (z + eps)" : rule.mass_aware ? "r m / sum of r m" : "r")},
+                  {"read_weight", std::string(rule.mass_aware ? rule.pdma ? "r z / sum of r z / (z + eps)" : "r m / sum of r m"
+                                  : rule.pdma     ? "r / (z + eps)"
+                                                  : "r")},
                   {"mass", std::string(rule.pdma ? "z, 1/M where nothing was written" : "m")},
                   {"slot_value", std::string(rule.pdma ? "S / (z + eps)" : "s")}};
   if (rule.pdma) s.attributes.emplace_back("pdma_gamma", rule.pdma_gamma);
@@ -322,9 +321,11 @@ MemoryCard RamNetConfig::card() const {
   card.formulas.content = "v_t = W_v x_t";
   if (rule.pdma) {
     card.decay = "per written slot, (1 - w)^" + gamma;
-    card.readout = "sum over the K read slots, divided by their weight z";
+    card.readout = rule.mass_aware ? "mean of the K read slots S / z, weighted by address and z"
+                                   : "sum over the K read slots, divided by their weight z";
     card.formulas.decay = "S_t[i] = (1 − w_t[i])^γ S_{t−1}[i] + w_t[i] v_t, z_t likewise with 1";
-    card.formulas.readout = "o_t = Σ_i r_t[i] S_t[i] / (z_t[i] + ε)";
+    card.formulas.readout = rule.mass_aware ? "o_t = Σ_i r_t[i] z_t[i] S_t[i] / (z_t[i] + ε) / Σ_i r_t[i] z_t[i]"
+                                            : "o_t = Σ_i r_t[i] S_t[i] / (z_t[i] + ε)";
     return card;
   }
   card.decay = rule.cumulative ? "none of the mass: each slot is the mean of what was written"

@@ -83,7 +83,7 @@ class RamNetTwin {
     double read_mass = 0;
   };
   struct Head {
-    Vec mass, first;              // [M]
+    Vec mass;                     // [M]: m, or z
     std::vector<Vec> slot;        // [M] of [d_v]: s, or S
     std::set<size_t> written;
     std::vector<Step> steps;
@@ -99,13 +99,16 @@ class RamNetTwin {
     for (size_t u = 0; u < U_; ++u) M_ *= d_p_;
     pdma_ = m_.value("update_rule", "gsu") == "pdma";
     eps_ = m_.value("state_eps", 1e-6);
-    Head empty;
-    empty.mass.assign(M_, pdma_ ? 1.0 / double(M_) : 0.0);
-    empty.slot.assign(M_, Vec(d_v_, 0.0));
-    layers.assign(j_.at("num_hidden_layers").get<size_t>(), std::vector<Head>(heads_, empty));
+    layers.assign(j_.at("num_hidden_layers").get<size_t>(), std::vector<Head>(heads_, empty()));
   }
 
   size_t slots() const { return M_; }
+  Head empty() const {
+    Head head;
+    head.mass.assign(M_, pdma_ ? 1.0 / double(M_) : 0.0);
+    head.slot.assign(M_, Vec(d_v_, 0.0));
+    return head;
+  }
   void feed(int32_t token) {
     Vec x = row(tensor("model.embed_tokens.weight"), size_t(token));
     for (size_t i = 0; i < layers.size(); ++i) {
@@ -141,6 +144,80 @@ class RamNetTwin {
       }
     }
     return a;
+  }
+
+  bool cape(size_t layer, size_t head) const {
+    if (!m_.contains("cape_heads")) return false;
+    for (const auto& h : m_["cape_heads"][layer])
+      if (h.get<size_t>() == head) return true;
+    return false;
+  }
+  // The most probable slots, from the probability of all of them; `shift`: a head with CAPE.
+  Address address(const double* logit, bool shift, size_t position) const {
+    std::vector<std::pair<double, size_t>> all;  // -log p, slot
+    for (size_t slot = 0; slot < M_; ++slot) {
+      double log_p = 0;
+      size_t rest = slot;
+      for (size_t digit = 0; digit < U_; ++digit, rest /= d_p_) {
+        const size_t u = m_.value("slot_order", "factor0_least_significant") == "factor0_least_significant" ? digit : U_ - 1 - digit;
+        double sum = 0;
+        for (size_t j = 0; j < d_p_; ++j) sum += std::exp(logit[u * d_p_ + j]);
+        log_p += logit[u * d_p_ + rest % d_p_] - std::log(sum);
+      }
+      all.emplace_back(-log_p, slot);
+    }
+    std::sort(all.begin(), all.end());
+    Address a;
+    const size_t k = std::min(m_.at("top_k").get<size_t>(), M_);
+    double kept = 0;
+    for (size_t i = 0; i < k; ++i) {
+      const auto step = std::ptrdiff_t(position % M_) * m_.value("cape_direction", 1);
+      a.slot.push_back(shift ? size_t((std::ptrdiff_t(all[i].second) + step + std::ptrdiff_t(M_)) % std::ptrdiff_t(M_)) : all[i].second);
+      a.weight.push_back(std::exp(-all[i].first));
+      kept += a.weight.back();
+    }
+    a.lost = k == M_ ? 0 : 1 - kept;
+    a.gap = k == M_ ? NAN : all[k].first - all[k - 1].first;
+    if (m_.value("renormalize_topk", false))
+      for (double& w : a.weight) w /= kept;
+    return a;
+  }
+  // What a token writes, then what it reads (spec: ramnet 1.5, 1.6). Address, value and gamma are those of the step.
+  void write(Head& head, Step& step) const {
+    for (size_t k = 0; k < step.write.slot.size(); ++k) {
+      const size_t i = step.write.slot[k];
+      const double w = step.write.weight[k];
+      double& m = head.mass[i];
+      if (pdma_) {
+        const double keep = std::pow(1 - w, m_.value("pdma_gamma", 1.0));
+        m = keep * m + w;
+        for (size_t n = 0; n < d_v_; ++n) head.slot[i][n] = keep * head.slot[i][n] + w * step.value[n];
+        step.strength.push_back(w);
+        step.keep.push_back(keep);
+      } else {
+        const double rho = m_.value("cumulative", false) ? 1 : sigmoid(std::log((1 - w) / w) - step.gamma);
+        m = rho * m + w;
+        const double eta = w / (m + eps_);
+        for (size_t n = 0; n < d_v_; ++n) head.slot[i][n] += eta * (step.value[n] - head.slot[i][n]);
+        step.strength.push_back(eta);
+        step.keep.push_back(1 - eta);
+      }
+      head.written.insert(i);
+    }
+  }
+  void read(const Head& head, Step& step) const {
+    double divisor = 0;
+    const bool aware = m_.value("readout", "standard") == "mass_aware";
+    for (size_t k = 0; k < step.read.slot.size(); ++k) divisor += step.read.weight[k] * head.mass[step.read.slot[k]];
+    step.out.assign(d_v_, 0.0);
+    for (size_t k = 0; k < step.read.slot.size(); ++k) {
+      const size_t i = step.read.slot[k];
+      const double r = step.read.weight[k];
+      step.p.push_back(!aware ? r : divisor == 0 ? 0 : r * head.mass[i] / divisor);
+      if (pdma_) step.p.back() /= head.mass[i] + eps_;
+      for (size_t n = 0; n < d_v_; ++n) step.out[n] += step.p.back() * head.slot[i][n];
+      if (head.written.contains(i)) step.read_mass += r;
+    }
   }
 
  private:
@@ -184,79 +261,6 @@ class RamNetTwin {
     return linear(p + "down_proj", gate);
   }
 
-  bool cape(size_t layer, size_t head) const {
-    if (!m_.contains("cape_heads")) return false;
-    for (const auto& h : m_["cape_heads"][layer])
-      if (h.get<size_t>() == head) return true;
-    return false;
-  }
-  // The probability of every slot, sorted.
-  Address address(const double* logit, bool shift) const {
-    std::vector<std::pair<double, size_t>> all;  // -log p, slot
-    for (size_t slot = 0; slot < M_; ++slot) {
-      double log_p = 0;
-      size_t rest = slot;
-      for (size_t digit = 0; digit < U_; ++digit, rest /= d_p_) {
-        const size_t u = m_.value("slot_order", "factor0_least_significant") == "factor0_least_significant" ? digit : U_ - 1 - digit;
-        double sum = 0;
-        for (size_t j = 0; j < d_p_; ++j) sum += std::exp(logit[u * d_p_ + j]);
-        log_p += logit[u * d_p_ + rest % d_p_] - std::log(sum);
-      }
-      all.emplace_back(-log_p, slot);
-    }
-    std::sort(all.begin(), all.end());
-    Address a;
-    const size_t k = std::min(m_.at("top_k").get<size_t>(), M_);
-    double kept = 0;
-    for (size_t i = 0; i < k; ++i) {
-      const auto step = std::ptrdiff_t(position_ % M_) * m_.value("cape_direction", 1);
-      a.slot.push_back(shift ? size_t((std::ptrdiff_t(all[i].second) + step + std::ptrdiff_t(M_)) % std::ptrdiff_t(M_)) : all[i].second);
-      a.weight.push_back(std::exp(-all[i].first));
-      kept += a.weight.back();
-    }
-    a.lost = k == M_ ? 0 : 1 - kept;
-    a.gap = k == M_ ? NAN : all[k].first - all[k - 1].first;
-    if (m_.value("renormalize_topk", false))
-      for (double& w : a.weight) w /= kept;
-    return a;
-  }
-
-  void write(Head& head, Step& step) const {
-    for (size_t k = 0; k < step.write.slot.size(); ++k) {
-      const size_t i = step.write.slot[k];
-      const double w = step.write.weight[k];
-      double& m = head.mass[i];
-      if (pdma_) {
-        const double keep = std::pow(1 - w, m_.value("pdma_gamma", 1.0));
-        m = keep * m + w;
-        for (size_t n = 0; n < d_v_; ++n) head.slot[i][n] = keep * head.slot[i][n] + w * step.value[n];
-        step.strength.push_back(w);
-        step.keep.push_back(keep);
-      } else {
-        const double rho = m_.value("cumulative", false) ? 1 : sigmoid(std::log((1 - w) / w) - step.gamma);
-        m = rho * m + w;
-        const double eta = w / (m + eps_);
-        for (size_t n = 0; n < d_v_; ++n) head.slot[i][n] += eta * (step.value[n] - head.slot[i][n]);
-        step.strength.push_back(eta);
-        step.keep.push_back(1 - eta);
-      }
-      head.written.insert(i);
-    }
-  }
-  void read(const Head& head, Step& step) const {
-    double divisor = 0;
-    const bool aware = m_.value("readout", "standard") == "mass_aware";
-    for (size_t k = 0; k < step.read.slot.size(); ++k) divisor += step.read.weight[k] * head.mass[step.read.slot[k]];
-    step.out.assign(d_v_, 0.0);
-    for (size_t k = 0; k < step.read.slot.size(); ++k) {
-      const size_t i = step.read.slot[k];
-      const double r = step.read.weight[k];
-      step.p.push_back(pdma_ ? r / (head.mass[i] + eps_) : !aware ? r : divisor == 0 ? 0 : r * head.mass[i] / divisor);
-      for (size_t n = 0; n < d_v_; ++n) step.out[n] += step.p.back() * head.slot[i][n];
-      if (head.written.contains(i)) step.read_mass += r;
-    }
-  }
-
   Vec mixer(size_t layer, const std::string& p, const Vec& x) {
     Vec r = linear(p + "r_proj", x), w = linear(p + "w_proj", x), all;
     const Vec v = linear(p + "v_proj", x);
@@ -267,8 +271,8 @@ class RamNetTwin {
           for (size_t n = 0; n < wide; ++n) (*logit)[h * wide + n] *= std::exp(double(scale->values[h]));
       Head& head = layers[layer][h];
       Step step;
-      step.read = address(r.data() + h * wide, cape(layer, h));
-      step.write = address(w.data() + h * wide, cape(layer, h));
+      step.read = address(r.data() + h * wide, cape(layer, h), position_);
+      step.write = address(w.data() + h * wide, cape(layer, h), position_);
       if (maybe(p + "gamma_proj.weight")) step.gamma = linear(p + "gamma_proj", x)[h];
       step.value.assign(v.begin() + std::ptrdiff_t(h * d_v_), v.begin() + std::ptrdiff_t((h + 1) * d_v_));
       write(head, step);
