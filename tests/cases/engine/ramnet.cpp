@@ -1,5 +1,5 @@
 // RAM-Net (spec: ramnet 1): logits, captured fields and generation against the same equations written a second time; whole =
-// segmented = token by token; the numbers of reference.json through the operations that the layer uses.
+// segmented = token by token.
 #include <functional>
 
 #include "tests/cases/engine/helpers.h"
@@ -11,38 +11,7 @@ using namespace slotscope::testing;
 namespace {
 
 using nlohmann::json;
-using Parts = std::set<std::string>;
-
-struct Made {
-  std::string name;
-  json memory = json::object();
-  Parts parts = {"log_scale", "gate"};
-  json options = {};
-};
-
-// Every option that changes numbers, in at least one of them.
-const std::vector<Made>& made_models() {
-  static const std::vector<Made> list = {
-      {"gsu"},
-      {"gsu eps 0, biases, norm", {{"state_eps", 0.0}}, {"bias", "gate", "norm", "log_scale"}},
-      {"mass-aware", {{"readout", "mass_aware"}, {"cape_direction", -1}}},
-      {"mass-aware eps 0, most significant first",
-       {{"readout", "mass_aware"}, {"state_eps", 0.0}, {"slot_order", "factor0_most_significant"}, {"codes_per_factor", 4}, {"order", 2}},
-       {}},
-      {"cumulative, renormalised", {{"cumulative", true}, {"renormalize_topk", true}, {"state_eps", 1e-3}}},
-      {"all slots", {{"order", 2}, {"top_k", 40}, {"cape_heads", {json::array(), {0, 1, 2, 3}}}}, {"bias"}},
-      {"pdma", {{"update_rule", "pdma"}, {"pdma_gamma", 0.5}}},
-      {"pdma gamma 1, eps 0, minus", {{"update_rule", "pdma"}, {"state_eps", 0.0}, {"cape_direction", -1}}, {"norm"}},
-      {"pdma mass-aware", {{"update_rule", "pdma"}, {"pdma_gamma", 2.5}, {"readout", "mass_aware"}, {"state_eps", 1e-2}}},
-      {"pdma gamma 0", {{"update_rule", "pdma"}, {"pdma_gamma", 0.0}}, {"gate"}},
-      {"one factor, tied", {{"order", 1}, {"codes_per_factor", 16}}, {"log_scale"}, {{"tie_word_embeddings", true}}},
-      {"K = 1 renormalised", {{"top_k", 1}, {"renormalize_topk", true}}},
-      {"two codes, five factors", {{"order", 5}, {"codes_per_factor", 2}, {"top_k", 9}}},
-  };
-  return list;
-}
-
-TinyCheckpoint made(const Made& m) { return made_ramnet(m.memory, m.parts, m.options); }
+using Made = MadeRamNet;
 
 std::unique_ptr<engine::Model> load(Context& t, const TinyCheckpoint& made, const std::string& dtype) {
   const auto folder = t.temp();
@@ -54,8 +23,8 @@ std::unique_ptr<engine::Model> load(Context& t, const TinyCheckpoint& made, cons
 
 SLOTSCOPE_CASE(equals_the_equations_written_out) {
   const auto ids = some_ids(70, 53);
-  for (const Made& m : made_models()) {
-    const TinyCheckpoint c = made(m);
+  for (const Made& m : made_ramnet_models()) {
+    const TinyCheckpoint c = m.checkpoint();
     RamNetTwin twin(c);
     twin.feed(ids);
     const double error = worst(run_ids(*load(t, c, "float64"), ids, capture("logits", 17))->values("output/logits"), twin.logits);
@@ -127,8 +96,8 @@ double worst_of(const std::vector<double>& values, const std::function<double(si
 SLOTSCOPE_CASE(captured_fields) {
   const auto ids = some_ids(40, 53);
   const size_t T = ids.size();
-  for (const Made& m : made_models()) {
-    const TinyCheckpoint c = made(m);
+  for (const Made& m : made_ramnet_models()) {
+    const TinyCheckpoint c = m.checkpoint();
     RamNetTwin at_10(c), twin(c);
     at_10.feed(std::vector<int32_t>(ids.begin(), ids.begin() + 11));
     twin.feed(ids);
@@ -213,9 +182,9 @@ SLOTSCOPE_CASE(captured_fields) {
 }
 
 SLOTSCOPE_CASE(whole_is_segmented) {
-  for (const Made& m : made_models())
+  for (const Made& m : made_ramnet_models())
     for (const std::string dtype : {"float64", "float32"}) {
-      const auto model = load(t, made(m), dtype);
+      const auto model = load(t, m.checkpoint(), dtype);
       double most = 0;
       for (const int64_t length : {1, 63, 64, 65, 129, 400}) {
         const auto ids = some_ids(length, 53, uint64_t(length));
@@ -240,8 +209,8 @@ SLOTSCOPE_CASE(whole_is_segmented) {
 
 // Greedy generation is the twin's own likeliest token, fed back.
 SLOTSCOPE_CASE(generates) {
-  for (const Made& m : made_models()) {
-    const TinyCheckpoint c = made(m);
+  for (const Made& m : made_ramnet_models()) {
+    const TinyCheckpoint c = m.checkpoint();
     const auto ids = some_ids(11, 53);
     RamNetTwin twin(c);
     twin.feed(ids);
@@ -263,7 +232,7 @@ SLOTSCOPE_CASE(generates) {
 SLOTSCOPE_CASE(bfloat16_keeps_the_memory_in_float32) {
   const auto ids = some_ids(50, 53);
   for (const size_t i : {0, 2, 6, 8}) {
-    const TinyCheckpoint c = made(made_models()[i]);
+    const TinyCheckpoint c = made_ramnet_models()[i].checkpoint();
     const RamNetTwin twin(c);
     const auto run = run_ids(*load(t, c, "bfloat16"), ids, capture("*"));
     double weights = 0, outs = 0;
@@ -299,7 +268,7 @@ SLOTSCOPE_CASE(bfloat16_keeps_the_memory_in_float32) {
     }
     CHECK_CLOSE(weights, 0, 1e-6);
     CHECK_CLOSE(outs, 0, 2e-5);
-    t.note(made_models()[i].name + ": weights " + sci(weights) + ", read_out " + sci(outs));
+    t.note(made_ramnet_models()[i].name + ": weights " + sci(weights) + ", read_out " + sci(outs));
   }
 }
 

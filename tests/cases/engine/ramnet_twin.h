@@ -66,6 +66,36 @@ inline TinyCheckpoint made_ramnet(const nlohmann::json& memory = {}, const std::
   return c;
 }
 
+struct MadeRamNet {
+  std::string name;
+  nlohmann::json memory = nlohmann::json::object();
+  std::set<std::string> parts = {"log_scale", "gate"};
+  nlohmann::json options = {};
+  TinyCheckpoint checkpoint() const { return made_ramnet(memory, parts, options); }
+};
+
+// Every option that changes numbers, in at least one of them.
+inline const std::vector<MadeRamNet>& made_ramnet_models() {
+  static const std::vector<MadeRamNet> list = {
+      {"gsu"},
+      {"gsu eps 0, biases, norm", {{"state_eps", 0.0}}, {"bias", "gate", "norm", "log_scale"}},
+      {"mass-aware", {{"readout", "mass_aware"}, {"cape_direction", -1}}},
+      {"mass-aware eps 0, most significant first",
+       {{"readout", "mass_aware"}, {"state_eps", 0.0}, {"slot_order", "factor0_most_significant"}, {"codes_per_factor", 4}, {"order", 2}},
+       {}},
+      {"cumulative, renormalised", {{"cumulative", true}, {"renormalize_topk", true}, {"state_eps", 1e-3}}},
+      {"all slots", {{"order", 2}, {"top_k", 40}, {"cape_heads", {nlohmann::json::array(), {0, 1, 2, 3}}}}, {"bias"}},
+      {"pdma", {{"update_rule", "pdma"}, {"pdma_gamma", 0.5}}},
+      {"pdma gamma 1, eps 0, minus", {{"update_rule", "pdma"}, {"state_eps", 0.0}, {"cape_direction", -1}}, {"norm"}},
+      {"pdma mass-aware", {{"update_rule", "pdma"}, {"pdma_gamma", 2.5}, {"readout", "mass_aware"}, {"state_eps", 1e-2}}},
+      {"pdma gamma 0", {{"update_rule", "pdma"}, {"pdma_gamma", 0.0}}, {"gate"}},
+      {"one factor, tied", {{"order", 1}, {"codes_per_factor", 16}}, {"log_scale"}, {{"tie_word_embeddings", true}}},
+      {"K = 1 renormalised", {{"top_k", 1}, {"renormalize_topk", true}}},
+      {"two codes, five factors", {{"order", 5}, {"codes_per_factor", 2}, {"top_k", 9}}},
+  };
+  return list;
+}
+
 class RamNetTwin {
  public:
   using Vec = std::vector<double>;
