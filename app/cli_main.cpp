@@ -7,6 +7,7 @@
 
 #include "app/cli/commands.h"
 #include "app/cli/help.h"
+#include "app/cli/make.h"
 #include "app/cli/ramnet.h"
 #include "core/fields.h"
 #include "core/formats/tensor_statistics.h"
@@ -25,6 +26,7 @@ struct Settings {
   AnalyzeSettings analyze;
   SweepCommandSettings sweep;
   VerifySettings verify;
+  MakeSettings make;
   RepairSettings repair;
   SelftestSettings selftest;
   Action ramnet;
@@ -141,6 +143,10 @@ void add_verify(CLI::App& app, Settings& s) {
 }
 
 void add_others(CLI::App& app, Settings& s) {
+  CLI::App* make = command(app, "make", "Write a checkpoint with random weights, of any family and size", kMakeFooter);
+  add_make_options(*make, s.make);
+  add_output_flags(make, s.console, true);
+
   CLI::App* repair = command(app, "repair", "Copy what is readable of a trace whose writer was killed", kRepairFooter);
   repair->add_option("IN", s.repair.in, "The damaged or partial trace, often NAME.part")->required();
   repair->add_option("OUT", s.repair.out, "The clean file to write")->required();
@@ -185,6 +191,7 @@ int dispatch(const CLI::App& app, const Settings& s) {
   if (name == "analyze") return run_analyze(s.analyze, console);
   if (name == "sweep") return run_sweep(s.sweep, console);
   if (name == "ramnet") return s.ramnet(console);
+  if (name == "make") return run_make(s.make, console);
   if (name == "verify") return run_verify(s.verify, console);
   if (name == "repair") return run_repair(s.repair, console);
   if (name == "selftest") return run_selftest(s.selftest, console);
@@ -273,7 +280,7 @@ int cli_main(int argc, char** argv) {
     const auto named = [&](const CLI::App* command) { return command->get_name() == argv[1]; };
     if (argv[1][0] != '-' && app.get_subcommands(named).empty())
       return fail(s.console, Error({.item = argv[1], .found = "no such command",
-                                    .expected = "info, run, tokenize, detokenize, analyze, sweep, ramnet, verify, repair, selftest or devices"}, Error::Kind::usage));
+                                    .expected = "info, run, tokenize, detokenize, analyze, sweep, ramnet, make, verify, repair, selftest or devices"}, Error::Kind::usage));
     return parse_failed(app, e, s.console);
   }
   return guarded(app, s);

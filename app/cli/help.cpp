@@ -154,6 +154,22 @@ const char* const kVerifyFooter =
     "  slotscope-cli verify tests/golden/models/raven_fla_default \\\n"
     "    --golden tests/golden/models/raven_fla_default/golden.safetensors --dtype float64\n";
 
+const char* const kMakeFooter =
+    "For measuring and trying out: a model that nobody trained, whose passes have the size and the cost of a real one. Weights\n"
+    "depend on --seed, tensor name and position only: the same bytes on every machine. FOLDER is written as FOLDER.part and renamed.\n"
+    "\n"
+    "Presets:\n"
+    "  ramnet-340m  27 layers, 1024 wide, 16 heads, 4^5 slots, top 8, CAPE in the first 8 layers, tied, 32 000 rows\n"
+    "  ramnet-tiny  4 layers, 64 wide, 4 heads, 4^3 slots, top 4, bytes\n"
+    "  raven-424m   24 layers, 1024 wide, 4 heads, 256 slots, top 32, 32 000 rows\n"
+    "  raven-tiny   4 layers, 64 wide, 4 heads, 16 slots, top 4, bytes\n"
+    "\n"
+    "Examples:\n"
+    "  slotscope-cli make ramnet-340m --preset ramnet-340m\n"
+    "  slotscope-cli make small --preset ramnet-340m --set num_hidden_layers=4 --set ramnet.readout=mass_aware --dtype float32\n"
+    "  slotscope-cli make gla --model-type gla --set hidden_size=512 --set num_hidden_layers=6 --seed 7\n"
+    "  slotscope-cli make twin --config MODEL --tokenizer MODEL --dry-run\n";
+
 const char* const kRepairFooter =
     "For a trace whose program was killed while it wrote. IN is not changed; OUT gets every whole chunk and is marked with\n"
     "how many tokens it holds.\n"

@@ -18,6 +18,7 @@ extern const char* const kAnalyzeFooter;
 extern const char* const kSweepFooter;
 extern const char* const kVerifyFooter;
 extern const char* const kRepairFooter;
+extern const char* const kMakeFooter;
 extern const char* const kSelftestFooter;
 
 }  // namespace slotscope::cli

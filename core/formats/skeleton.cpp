@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "core/formats/planned_checkpoint.h"
 #include "core/formats/state_spaces.h"
 #include "core/formats/utf8.h"
 
@@ -23,7 +24,7 @@ std::string ModelConfig::mixer_prefix(int64_t layer) const { return layer_prefix
 
 ModelReader::ModelReader(const Checkpoint& checkpoint, ModelConfig& config)
     : cfg(model_config(checkpoint)), checkpoint_(checkpoint), c_(config) {
-  if (checkpoint.tensors().empty())
+  if (checkpoint.tensors().empty() && !is_planned(checkpoint))
     throw Error({checkpoint.folder().string(), "", "no weights", "the tensors of the model",
                  "Download the weights."});
   if (const json* block = cfg.value("attnres_block_size"))

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "core/formats/planned_checkpoint.h"
 #include "core/formats/utf8.h"
 
 namespace slotscope::engine {
@@ -212,14 +213,19 @@ class Reader {
     return present;
   }
 
+  // A new model, of which there is only the config, has what the config asks for.
+  bool there(const char* key, bool fallback, const char* name) {
+    return formats::is_planned(checkpoint_) ? k_.get_bool(key, fallback) : any(name);
+  }
+
   void read_options() {
     const std::string &r = c_.read_name, &w = c_.write_name;
-    c_.read_scale = any("r_log_scale");
-    c_.write_scale = any("w_log_scale");
+    c_.read_scale = there("ramnet.log_scale", true, "r_log_scale");
+    c_.write_scale = there("ramnet.log_scale", true, "w_log_scale");
     option("ramnet.log_scale", c_.read_scale || c_.write_scale, "log scales are 0");
-    c_.gate = option("ramnet.output_gate", any("g_proj.weight"), "no gate");
-    c_.gate_bias = any("g_proj.bias");
-    c_.norm = option("ramnet.output_norm", any("o_norm.weight"), "no output norm");
+    c_.gate = option("ramnet.output_gate", there("ramnet.output_gate", true, "g_proj.weight"), "no gate");
+    c_.gate_bias = there("ramnet.output_gate", true, "g_proj.bias");
+    c_.norm = option("ramnet.output_norm", there("ramnet.output_norm", false, "o_norm.weight"), "no output norm");
     c_.gamma = c_.uses_gamma() || any("gamma_proj.weight");
     c_.gamma_bias = any("gamma_proj.bias") || (c_.uses_gamma() && !any("gamma_proj.weight"));
     if (c_.gamma && !c_.uses_gamma())

@@ -12,18 +12,23 @@ const std::vector<Family>& families() {
   return list;
 }
 
-std::unique_ptr<FamilyModel> read_model(const formats::Checkpoint& checkpoint, const std::string& flavour,
-                                        std::string& model_type) {
+std::unique_ptr<FamilyModel> read_family(const formats::Checkpoint& checkpoint, const std::string& flavour,
+                                         std::string& model_type) {
   std::vector<std::string> known;
   for (const Family& family : families()) known.push_back(family.model_type);
   model_type = formats::require_model_type(formats::model_config(checkpoint), known);
   for (const Family& family : families()) {
     if (model_type != family.model_type) continue;
-    auto model = family.read(checkpoint, flavour);
-    model->check_tensors(checkpoint);
-    return model;
+    return family.read(checkpoint, flavour);
   }
   return nullptr;  // require_model_type returns one of the known types
+}
+
+std::unique_ptr<FamilyModel> read_model(const formats::Checkpoint& checkpoint, const std::string& flavour,
+                                        std::string& model_type) {
+  auto model = read_family(checkpoint, flavour, model_type);
+  model->check_tensors(checkpoint);
+  return model;
 }
 
 }  // namespace slotscope::engine
