@@ -14,18 +14,18 @@ namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-// Slots before CAPE, with the scores [B,T,H,K'] of as many ranks as were asked for.
+// The best ranks, as many as were asked for: [B,T,H,K'] each.
 struct Ranked {
-  at::Tensor index, score;
+  at::Tensor index, weight, score;
 };
 
 template <class Real>
-Ranked rank_on_cpu(const at::Tensor& given, const AddressCode& code, int64_t top_k) {
+Ranked rank(const at::Tensor& given, const AddressCode& code, int64_t top_k, const at::Tensor& cape, int64_t first) {
   const at::Tensor logits = given.contiguous();
   auto shape = logits.sizes().vec();
   shape.back() = top_k;
-  Ranked out{at::empty(shape, logits.options().dtype(at::kInt)), at::empty(shape, logits.options())};
-  const at::Tensor weight = at::empty(shape, logits.options());
+  Ranked out{at::empty(shape, logits.options().dtype(at::kInt)), at::empty(shape, logits.options()),
+             at::empty(shape, logits.options())};
   kernels::AddressDecodeInput<Real> in;
   in.logit = logits.const_data_ptr<Real>();
   in.batch = shape[0];
@@ -35,20 +35,20 @@ Ranked rank_on_cpu(const at::Tensor& given, const AddressCode& code, int64_t top
   in.codes = code.codes;
   in.top_k = int(top_k);
   in.order = code.order;
+  if (cape.defined()) in.cape = cape.const_data_ptr<uint8_t>();
+  in.direction = code.direction;
+  in.first_position = first;
   kernels::AddressDecodeOutput<Real> to;
   to.slot = out.index.data_ptr<int32_t>();
-  to.weight = weight.data_ptr<Real>();
+  to.weight = out.weight.data_ptr<Real>();
   to.score = out.score.data_ptr<Real>();
+  if (logits.is_cuda()) {
+    kernels::select_addresses_cuda(in, to, current_cuda_stream(logits.device().index()));
+    return out;
+  }
   at::parallel_for(0, shape[0] * shape[1] * shape[2], 64,
-                   [&](int64_t first, int64_t last) { kernels::select_addresses_cpu(in, to, first, last); });
+                   [&](int64_t from, int64_t until) { kernels::select_addresses_cpu(in, to, from, until); });
   return out;
-}
-
-Ranked rank_slots(const at::Tensor& logits, const AddressCode& code, int64_t top_k) {
-  const at::Tensor host = logits.detach().to(at::kCPU);
-  Ranked out = host.scalar_type() == at::kDouble ? rank_on_cpu<double>(host, code, top_k)
-                                                 : rank_on_cpu<float>(host, code, top_k);
-  return {out.index.to(logits.device()), out.score.to(logits.device())};
 }
 
 // log of the product of the factors' probabilities at the chosen slots, with a gradient.
@@ -81,19 +81,22 @@ at::Tensor shifted(const at::Tensor& index, const AddressCode& code, const at::T
 Addresses decode_addresses(const at::Tensor& logits, const AddressCode& code, const at::Tensor& cape,
                            int64_t first_position) {
   TORCH_CHECK(logits.dim() == 4 && logits.size(3) == int64_t(code.factors) * code.codes, "logits shape");
-  // One rank more than is kept, for the gap at the cut.
-  const bool cut = code.top_k < code.slots;
-  const Ranked ranked = rank_slots(logits, code, code.top_k + cut);
+  const bool gradient = c10::GradMode::is_enabled() && logits.requires_grad(), cut = code.top_k < code.slots;
+  const at::Tensor plain = logits.detach(), none;
+  const int64_t ranks = code.top_k + cut;  // one more than is kept, for the gap at the cut
+  const at::Tensor& moved = gradient ? none : cape;
+  const Ranked ranked = plain.scalar_type() == at::kDouble ? rank<double>(plain, code, ranks, moved, first_position)
+                                                           : rank<float>(plain, code, ranks, moved, first_position);
+  const auto kept = [&](const at::Tensor& t) { return t.slice(-1, 0, code.top_k).contiguous(); };
   Addresses out;
-  const at::Tensor index = ranked.index.slice(-1, 0, code.top_k);
-  const at::Tensor score = ranked.score.slice(-1, 0, code.top_k), last = score.select(-1, code.top_k - 1);
+  out.index = kept(ranked.index);
+  const at::Tensor last = ranked.score.select(-1, code.top_k - 1);
   out.gap = cut ? last - ranked.score.select(-1, code.top_k) : at::full_like(last, kNaN);
-  const bool gradient = c10::GradMode::is_enabled() && logits.requires_grad();
-  out.weight = at::exp(gradient ? log_weight(logits, index, code) : score);
-  const at::Tensor kept = out.weight.sum(-1);
-  out.lost = cut ? (1 - kept).clamp_min(0) : at::where(kept.isnan(), kept, at::zeros_like(kept));
-  if (code.renormalize) out.weight = out.weight / kept.unsqueeze(-1);
-  out.index = shifted(index, code, cape, first_position).contiguous();
+  out.weight = gradient ? at::exp(log_weight(logits, out.index, code)) : kept(ranked.weight);
+  const at::Tensor sum = out.weight.sum(-1);
+  out.lost = cut ? (1 - sum).clamp_min(0) : at::where(sum.isnan(), sum, at::zeros_like(sum));
+  if (code.renormalize) out.weight = out.weight / sum.unsqueeze(-1);
+  if (gradient) out.index = shifted(out.index, code, cape, first_position).contiguous();
   return out;
 }
 
@@ -283,6 +286,10 @@ void scan(const AddressMemoryInput& in, AddressMemoryOutput& out) {
   output.log_gate = pointer(out.log_decay);
   output.read_mass_written = pointer(out.read_mass);
   output.read_weight = pointer(out.read_weight);
+  if (value.is_cuda()) {
+    kernels::address_scan_cuda(input, output, current_cuda_stream(value.device().index()));
+    return;
+  }
   // Pairs are split between threads, never a sum: the result does not depend on the number of threads.
   const int64_t work = std::max<int64_t>(1, input.tokens * input.top_k * (input.d_v + 8) * 2);
   at::parallel_for(0, input.batch * input.heads, std::max<int64_t>(1, kWorkPerThread / work),
@@ -298,7 +305,7 @@ AddressMemoryOutput address_memory_by_token(const AddressMemoryInput& in) {
 
 AddressMemoryOutput address_memory(const AddressMemoryInput& in) {
   check(in);
-  if (needs_gradient(in) || !in.value.is_cpu()) return TokenLoop(in).run();
+  if (needs_gradient(in)) return TokenLoop(in).run();
   AddressMemoryOutput out;
   out.mass = in.mass.contiguous().clone();
   out.slot = in.slot.contiguous().clone();
