@@ -189,14 +189,16 @@ class Reader {
 
   int64_t read_cape_layer(const std::string& place, const json& list, std::vector<int64_t>& heads) {
     if (!list.is_array()) r_.refuse(place, list.type_name(), "a list of heads");
+    std::vector<bool> listed(size_t(c_.heads), false);
     for (size_t j = 0; j < list.size(); ++j) {
       const std::string at = place + "[" + std::to_string(j) + "]";
       const bool whole = list[j].is_number_integer();
       const int64_t head = !whole ? -1 : list[j].is_number_unsigned() ? int64_t(std::min<uint64_t>(list[j].get<uint64_t>(), INT64_MAX)) : list[j].get<int64_t>();
       if (head < 0 || head >= c_.heads)
         r_.refuse(at, formats::printable(list[j].dump(), 40), "a head from 0 to " + std::to_string(c_.heads - 1));
-      if (std::find(heads.begin(), heads.end(), head) != heads.end())
+      if (listed[size_t(head)])
         r_.refuse(at, "head " + std::to_string(head) + " again", "each head once");
+      listed[size_t(head)] = true;
       heads.push_back(head);
     }
     std::sort(heads.begin(), heads.end());
