@@ -9,12 +9,16 @@
 
 #include "core/error.h"
 #include "core/formats/float8_scales.h"
+#include "core/formats/json.h"
 #include "core/formats/mapped_file.h"
 #include "core/formats/skeleton.h"
 #include "core/formats/utf8.h"
 
 namespace slotscope::formats {
 namespace {
+
+// Numbers of a config multiply: no model of today has a tenth of these.
+constexpr size_t kMostTensors = 1'000'000;
 
 std::string file_of(const Checkpoint& checkpoint, const TensorInfo& tensor) {
   return checkpoint.files()[size_t(tensor.file)].string();
@@ -163,6 +167,9 @@ std::vector<ExpectedTensor> model_tensors(const ModelConfig& c,
   };
   root.add(c.names.embedding, {c.vocab, D}, "V, D");
   for (int64_t i = 0; i < c.layers; ++i) {
+    if (out.size() > kMostTensors)
+      throw Error({"config.json", "tensors", "more than " + thousands(kMostTensors) + " for " + std::to_string(c.layers) + " layers",
+                   "a model that can be listed", "Fewer layers, or fewer memories in each."});
     TensorList block(out, c.layer_prefix(i)), inner(out, c.mixer_prefix(i));
     add_norm(block, c.names.mixer_norm);
     if (c.is_attention(i))

@@ -212,6 +212,7 @@ SLOTSCOPE_CASE(configs_that_cannot_be) {
   CHECK_ERROR(plan({{"topk", 99}}, "raven"), "topk");
   CHECK_ERROR(plan({{"quantization_config", {{"quant_method", "gptq"}}}}, "llama"), "gptq");
   CHECK_ERROR(plan({{"model_type", "zork"}}), "zork", "ramnet");
+  CHECK_ERROR(plan({{"num_memories", 4096}, {"num_hidden_layers", 16384}}, "mom"), "more than 1,000,000");  // of 268 million
   CHECK_ERROR(engine::plan_model("{}", "/new/model", "", DType::bf16), "model_type");
   CHECK_ERROR(engine::plan_model("[]", "/new/model", "", DType::bf16), "a JSON object");
   CHECK_ERROR(engine::plan_model(small_config("raven").dump(), "/new/model", "zork", DType::bf16), "flavour", "zork");
