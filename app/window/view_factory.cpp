@@ -10,6 +10,7 @@
 #include "views/inspector_view.h"
 #include "views/memory_card_view.h"
 #include "views/output_view.h"
+#include "views/overlap_view.h"
 #include "views/prompt_view.h"
 #include "views/raster_view.h"
 #include "views/tensor_view.h"
@@ -24,6 +25,7 @@ const QList<ViewKind>& viewKinds() {
       {"allocation", "Allocation", "Which slots hold retrieval tokens, others, or both"},
       {"compare", "Compare A/B", "Two traces of one prompt, side by side or as a difference", false},
       {"raster", "Router raster", "Which slots each token writes, between dense and FIFO", false},
+      {"overlap", "Address overlap", "How the addresses of the tokens meet, beside induced weights and a second model's attention", false},
       {"card", "Routing-slot card", "Router, content, decay, readout and state size of the opened checkpoint", false},
       {"tensor", "Tensor", "Values, statistics and histogram of one tensor of the checkpoint", false},
   };
@@ -45,7 +47,7 @@ std::optional<views::CompareLayout> compareLayout(const std::string& name) {
   return std::nullopt;
 }
 
-bool showsOneHead(const QString& kind) { return kind == "heatmap" || kind == "esl" || kind == "raster"; }
+bool showsOneHead(const QString& kind) { return kind == "heatmap" || kind == "esl" || kind == "raster" || kind == "overlap"; }
 
 views::View* makeView(const QString& kind, views::SelectionModel* selection, views::Worker* draw,
                       QWidget* parent) {
@@ -57,6 +59,7 @@ views::View* makeView(const QString& kind, views::SelectionModel* selection, vie
   if (kind == "esl-grid") return new views::EslGridView(selection, parent);
   if (kind == "allocation") return new views::AllocationView(selection, parent);
   if (kind == "card") return new views::MemoryCardView(parent);
+  if (kind == "overlap") return new views::OverlapView(selection, draw, parent);
   if (kind == "raster") return new views::RasterView(selection, parent);
   if (kind == "prompt") return new views::PromptView(selection, parent);
   if (kind == "inspector") return new views::InspectorView(selection, parent);
