@@ -45,7 +45,7 @@ void divergences(const OverlapJob& job, OverlapPicture& p) {
   const bool induced = teacher && p.matrix[size_t(MatrixKind::induced)];
   const auto of = p.matrix[size_t(induced ? MatrixKind::induced : MatrixKind::overlap)];
   if (!to || !of) return;
-  p.js_name = QStringLiteral("JS(%1, %2)").arg(induced ? QStringLiteral("A") : QStringLiteral("overlap"),
+  p.js_name = QStringLiteral("JS(%1, %2)").arg(induced ? QStringLiteral("A") : QStringLiteral("O"),
                                                teacher ? QStringLiteral("B") : QStringLiteral("A"));
   const int64_t step = std::max<int64_t>(1, int64_t(p.grid.max.slots_per_row));
   for (int row = 0; row < p.grid.max.rows && !stopped(job); ++row) {

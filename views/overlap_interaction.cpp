@@ -170,9 +170,16 @@ void OverlapView::updateBar() {
     shift_box_->setCurrentIndex(std::max(0, dials_.shift ? shift_box_->findData(int(*dials_.shift)) : 0));
     shift_box_->setEnabled(captured->code.known());
   }
-  open_other_->setVisible(!other_);
   other_box_->setVisible(other_ != nullptr);
   other_box_->setCurrentIndex(other_box_->findData(QPoint(other_layer_, other_head_)));
+  const bool reduced = picture_ && (picture_->grid.max.slots_per_row > 1 || picture_->grid.max.tokens_per_column > 1);
+  pool_box_->setVisible(reduced);
+  fitBar();
+}
+
+// The colour bar goes before the button, which is in the menus too.
+void OverlapView::fitBar() {
+  open_other_->setVisible(!other_ && width() >= 900 * Theme::current().base / 12);
 }
 
 OverlapView::Hit OverlapView::hitAt(const QPointF& at) const {
@@ -284,6 +291,7 @@ void OverlapView::changeEvent(QEvent* event) {
 
 void OverlapView::resizeEvent(QResizeEvent* event) {
   PaintedView::resizeEvent(event);
+  fitBar();
   if (head_ && worker_) again_.start();
 }
 

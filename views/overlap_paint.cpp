@@ -12,7 +12,7 @@ namespace slotscope::views {
 
 namespace {
 
-constexpr double kLeft = 100, kTop = 26, kBottom = 46, kBars = 78, kGap = 18, kTitle = 34, kLeastSide = 84;
+constexpr double kLeft = 100, kTop = 32, kBottom = 46, kBars = 78, kGap = 18, kTitle = 34, kLeastSide = 84;
 
 // Largest squares of `n` pictures with a title over each in a rectangle, row by row.
 QVector<QRectF> sideBySide(const QRectF& room, int n, double scale) {
@@ -88,7 +88,7 @@ void paintSpans(QPainter& p, const MatrixScene& s) {
       name.wanted = strong ? (left + right - name.width) / 2 : left;
       names.push_back(name);
     }
-  for (const SpanName& n : placeSpanNames(names, g.plot.left(), g.plot.right())) {
+  for (const SpanName& n : placeSpanNames(names, g.plot.left(), g.plot.right() - 8)) {
     p.setFont(n.retrieval ? s.theme->labelSemibold() : s.theme->label());
     p.setPen(n.retrieval ? s.theme->retrieval : s.theme->text2);
     p.drawText(QRectF(std::round(n.left), g.plot.top() - 7 - 15 * g.scale, n.width + 2, 14 * g.scale), Qt::AlignLeft | Qt::AlignVCenter, n.text);
@@ -181,9 +181,9 @@ void paintBars(QPainter& p, const MatrixScene& s) {
   const auto& g = s.geometry;
   const OverlapPicture& picture = *s.picture;
   const double axis = g.plot.right() + 7, width = 50 * g.scale, most = std::log(2.0);
-  p.setFont(s.theme->label());
+  p.setFont(s.theme->micro());
   p.setPen(s.theme->text2);
-  p.drawText(QRectF(axis - 4, g.plot.top() - 7 - 13 * g.scale, 100 * g.scale, 14 * g.scale), Qt::AlignLeft | Qt::AlignVCenter, picture.js_name);
+  p.drawText(QRectF(axis, g.plot.top() - 2 - 12 * g.scale, 70 * g.scale, 12 * g.scale), Qt::AlignLeft | Qt::AlignVCenter, picture.js_name);
   p.fillRect(QRectF(axis, g.plot.top(), 1, g.plot.height()), s.theme->line);
   const int64_t step = std::max<int64_t>(1, int64_t(picture.grid.max.slots_per_row));
   for (size_t i = 0; i < picture.js.size(); ++i) {

@@ -337,6 +337,10 @@ void OverlapView::paintLegendBar(QPainter& painter, const QRectF& strip, const T
   painter.restore();
 }
 
+QString OverlapView::otherText() const {
+  return other_ ? QStringLiteral("B: %1 layer %2 head %3").arg(other_->model_name).arg(other_layer_).arg(other_head_) : QString();
+}
+
 void OverlapView::paintFigure(QPainter& painter, const QRectF& area, const Theme& theme, const FigureOptions& options) {
   if (!picture_ && head_) drawNow();
   if (paintGround(painter, area, theme)) return;
@@ -346,6 +350,7 @@ void OverlapView::paintFigure(QPainter& painter, const QRectF& area, const Theme
     QString extra = matrixName(show_, picture_.get(), by_row_sum_) + QStringLiteral(", tokens t %1–%2, s %3–%4")
                         .arg(rows_.first).arg(rows_.second - 1).arg(columns_.first).arg(columns_.second - 1);
     if (grid()) extra += QStringLiteral(", ") + QString::fromStdString(grid()->reduction);
+    if (other_) extra += QStringLiteral(", ") + otherText();
     if (!dials_.captured() && picture_ && picture_->dial_failed.isEmpty()) {
       if (dials_.top_k) extra += QStringLiteral(", Top-%1").arg(dials_.top_k);
       if (dials_.temperature != 1) extra += QStringLiteral(", temperature %1").arg(dials_.temperature);
@@ -377,6 +382,7 @@ QString OverlapView::csv() const {
   facts.push_back({QStringLiteral("dials"), QStringLiteral("top_k %1, temperature %2, shift %3")
                                                 .arg(dials_.top_k ? QString::number(dials_.top_k) : QStringLiteral("as captured"),
                                                      csvNumber(dials_.temperature), dials_.shift ? QString::number(*dials_.shift) : QStringLiteral("as captured"))});
+  if (other_) facts.push_back({QStringLiteral("against"), otherText()});
   facts.push_back({QStringLiteral("values"), QStringLiteral("pairs that are not listed are 0 where s <= t")});
   if (!picture_->js_name.isEmpty()) facts.push_back({QStringLiteral("js"), picture_->js_name + QStringLiteral(", nats")});
   QString text = factLines(facts) + QStringLiteral("quantity,t,s,value\n");

@@ -27,7 +27,7 @@ class OverlapView : public PaintedView {
   void setRun(std::shared_ptr<const RunData> run) override;
   void setHead(std::shared_ptr<const analysis::HeadData> head) override;
   void paintFigure(QPainter&, const QRectF&, const Theme&, const FigureOptions&) override;
-  QSizeF figureSize() const override { return {820, 600}; }
+  QSizeF figureSize() const override { return {840, 560}; }
   QString csv() const override;
   QString figureKind() const override { return QStringLiteral("overlap"); }
 
@@ -83,6 +83,7 @@ class OverlapView : public PaintedView {
   void buildBar();
   void buildColours(QHBoxLayout* bar);
   void updateBar();
+  void fitBar();
   void request();
   void adopt(std::shared_ptr<const OverlapPicture> picture);
   void recolour();
@@ -97,6 +98,7 @@ class OverlapView : public PaintedView {
   std::optional<double> exact(MatrixKind kind, int64_t t, int64_t s) const;
   Hit hitAt(const QPointF& content) const;
   void zoom(double factor, std::optional<double> row, std::optional<double> column);
+  QString otherText() const;  // "B: llama-passkey layer 1 head 0"; empty without
   void paintLegendBar(QPainter&, const QRectF&, const Theme&) const;
 
   std::unique_ptr<Worker> worker_;

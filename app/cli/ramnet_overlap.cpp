@@ -139,7 +139,7 @@ void add_ramnet_overlap(CLI::App& group, Console& console, Action& chosen) {
   CLI::App* sub = group.add_subcommand("overlap", "How the addresses of a trace's tokens meet, beside the weights they induce");
   sub->footer(kFooter);
   auto s = std::make_shared<OverlapSettings>();
-  sub->add_option("trace", s->trace, "The trace, with route, read_index and read_route_weight captured")->required()->option_text("TRACE.h5");
+  sub->add_option("trace", s->trace, "The trace, with route and addresses captured (the default)")->required()->option_text("TRACE.h5");
   sub->add_option("--layer", s->layer, "Layer")->required()->check(whole_number(0, 1 << 20))->option_text("N");
   sub->add_option("--head", s->head, "Head that owns slots")->required()->check(whole_number(0, 1 << 16))->option_text("N");
   sub->add_option("--run", s->run, "Run of the trace (default 0)")->check(whole_number(0, 1 << 30))->option_text("N");

@@ -14,6 +14,7 @@
 #include "views/export.h"
 #include "views/heatmap_data.h"
 #include "views/heatmap_view.h"
+#include "views/overlap_view.h"
 #include "views/raster_view.h"
 #include "views/sweep_figure.h"
 #include "views/value_field_paint.h"
@@ -66,6 +67,33 @@ void applyHeatmapOptions(views::View* view, const FigureCommand& c) {
   heatmap->drawNow();
 }
 
+struct MatrixName {
+  const char* name;
+  views::MatrixKind kind;
+};
+constexpr MatrixName matrices[] = {{"overlap", views::MatrixKind::overlap},
+                                   {"induced", views::MatrixKind::induced},
+                                   {"against", views::MatrixKind::against},
+                                   {"difference", views::MatrixKind::difference}};
+
+// With --compare the second trace's weights stand beside.
+void applyOverlapOptions(views::OverlapView* overlap, const FigureCommand& c) {
+  overlap->resize(int(overlap->figureSize().width()), int(overlap->figureSize().height()));
+  if (!c.compare.empty()) {
+    const auto trace = trace::Trace::open(c.compare);
+    if (c.run_b >= trace->run_count()) refuse("--run-b", std::to_string(c.run_b), "a run of " + c.compare);
+    overlap->setOther(readRunData(trace, c.run_b));
+    if (c.layer_b || c.head_b) overlap->chooseOther(c.layer_b.value_or(overlap->headData()->layer), c.head_b.value_or(overlap->headData()->head));
+  }
+  for (const MatrixName& m : matrices)
+    if (c.quantity == m.name) overlap->setShow(m.kind);
+  overlap->drawNow();
+  const views::OverlapPicture* picture = overlap->picture();
+  const QString why = !picture ? QStringLiteral("cancelled") : !picture->failed.isEmpty() ? picture->failed : picture->why[size_t(overlap->shownKind())];
+  if (!picture || !picture->matrix[size_t(overlap->shownKind())])
+    throw Error({.file = c.trace, .item = c.quantity.empty() ? "overlap" : c.quantity, .found = why.toStdString()});
+}
+
 // The other routers show what the window would show of them first: run 0, its best head.
 void applyRasterOptions(views::RasterView* raster, const FigureCommand& c, int64_t tokens) {
   if (c.tokens) {
@@ -92,9 +120,12 @@ void checkOptions(const FigureCommand& c) {
       names += (names.empty() ? "" : ", ") + std::string(q.name);
       known = known || c.quantity == q.name;
     }
-    if (!known) refuse("--quantity", "'" + c.quantity + "'", "one of " + names);
-    if (c.kind != "heatmap" && c.kind != "compare")
-      refuse("--quantity", "with --kind " + c.kind, "--kind heatmap or compare");
+    bool matrix = false;
+    for (const MatrixName& m : matrices) matrix = matrix || c.quantity == m.name;
+    if (c.kind == "overlap" && !matrix) refuse("--quantity", "'" + c.quantity + "'", "one of overlap, induced, against, difference");
+    if (c.kind != "overlap" && !known) refuse("--quantity", "'" + c.quantity + "'", "one of " + names);
+    if (c.kind != "heatmap" && c.kind != "compare" && c.kind != "overlap")
+      refuse("--quantity", "with --kind " + c.kind, "--kind heatmap, compare or overlap");
   }
   if (!c.map.empty()) {
     if (!views::colourMapNames().contains(QString::fromStdString(c.map)))
@@ -103,11 +134,14 @@ void checkOptions(const FigureCommand& c) {
   }
   const bool compares = c.kind == "compare";
   if (compares && c.compare.empty()) refuse("--kind", "compare without a second trace", "--compare B.h5");
-  if (!compares && !c.compare.empty()) refuse("--compare", "with --kind " + c.kind, "--kind compare");
-  if (!compares && (c.layer_b || c.head_b || c.run_b || !c.ranges.empty() || c.compare_layout != "stacked"))
-    refuse("--run-b, --layer-b, --head-b, --layout, --ranges", "with --kind " + c.kind, "--kind compare");
-  if (c.tokens && c.kind != "heatmap" && c.kind != "compare" && c.kind != "raster")
-    refuse("--tokens", "with --kind " + c.kind, "--kind heatmap, raster or compare");
+  const bool beside = c.kind == "overlap";  // B's weights stand beside the overlap
+  if (!compares && !beside && !c.compare.empty()) refuse("--compare", "with --kind " + c.kind, "--kind compare or overlap");
+  if (!compares && ((c.layer_b || c.head_b || c.run_b) ? !beside || c.compare.empty() : false))
+    refuse("--run-b, --layer-b, --head-b", "with --kind " + c.kind, "--kind compare or overlap with --compare B.h5");
+  if (!compares && (!c.ranges.empty() || c.compare_layout != "stacked"))
+    refuse("--layout, --ranges", "with --kind " + c.kind, "--kind compare");
+  if (c.tokens && c.kind != "heatmap" && c.kind != "compare" && c.kind != "raster" && c.kind != "overlap")
+    refuse("--tokens", "with --kind " + c.kind, "--kind heatmap, raster, overlap or compare");
   if (!c.beside.empty() && c.kind != "raster") refuse("--beside", "with --kind " + c.kind, "--kind raster");
   if (c.beside.size() > 4) refuse("--beside", std::to_string(c.beside.size()) + " traces", "at most 4");
   const std::string suffix = QFileInfo(QString::fromStdString(c.out)).suffix().toLower().toStdString();
@@ -210,7 +244,7 @@ QStringList makeFigure(const FigureCommand& c) {
   if (format == "slotscope-sweep") return makeSweepFigure(c);
   if (format == "slotscope-result") return makeResultFigure(c);
   if (c.kind.empty() || c.kind == "sweep" || c.kind == "value-field")
-    refuse("--kind", c.kind.empty() ? "not given for a trace" : c.kind + " of a trace", "heatmap, esl, esl-grid, allocation, raster or compare");
+    refuse("--kind", c.kind.empty() ? "not given for a trace" : c.kind + " of a trace", "heatmap, esl, esl-grid, allocation, raster, overlap or compare");
   const auto trace = trace::Trace::open(c.trace);
   checkIndex("--run", c.run, trace->run_count(), "runs");
   const auto run = readRunData(trace, c.run);
@@ -243,6 +277,7 @@ QStringList makeFigure(const FigureCommand& c) {
   if (showsOneHead(QString::fromStdString(c.kind)))
     view->setHead(analysis::load_head(*trace, c.run, spec.index, head));
   applyHeatmapOptions(view.get(), c);
+  if (auto* overlap = qobject_cast<views::OverlapView*>(view.get())) applyOverlapOptions(overlap, c);
   if (auto* raster = qobject_cast<views::RasterView*>(view.get())) applyRasterOptions(raster, c, info.tokens);
 
   return views::exportFigure(*view, QString::fromStdString(c.out), exportOptions(c));

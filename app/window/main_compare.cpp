@@ -15,6 +15,7 @@
 #include "views/compare_model.h"
 #include "views/compare_view.h"
 #include "views/differences_view.h"
+#include "views/overlap_view.h"
 
 namespace slotscope::app {
 
@@ -42,6 +43,22 @@ void MainWindow::buildCompare() {
 void MainWindow::connectCompareView(views::CompareView* view) {
   view->setModel(compare_model_.get());
   connect(view, &views::CompareView::secondTraceRequested, this, &MainWindow::askForSecond);
+}
+
+// The overlap takes the second trace's weights beside its own; opening one from there leaves the layout as it is.
+void MainWindow::connectOverlapView(views::OverlapView* view) {
+  view->setOther(second_->runData());
+  connect(second_.get(), &SecondTrace::runChanged, view, [view](const auto& run, const QString&) { view->setOther(run); });
+  connect(view, &views::OverlapView::secondTraceRequested, this, [this] {
+    auto* dialog = new QFileDialog(this, "Open a second trace", {}, "Traces (*.h5 *.hdf5 *.h5.part);;All files (*)");
+    dialog->setAttribute(Qt::WA_DeleteOnClose);
+    dialog->setFileMode(QFileDialog::ExistingFile);
+    connect(dialog, &QFileDialog::fileSelected, this, [this](const QString& path) {
+      second_->setOptions(controller_->allocationOptions(), controller_->eslOptions());
+      second_->open(path, 0);
+    });
+    dialog->open();
+  });
 }
 
 void MainWindow::askForSecond() {

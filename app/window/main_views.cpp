@@ -20,6 +20,7 @@
 #include "views/inspector_view.h"
 #include "views/memory_card_view.h"
 #include "views/output_view.h"
+#include "views/overlap_view.h"
 #include "views/prompt_view.h"
 #include "views/tensor_view.h"
 
@@ -115,6 +116,7 @@ void MainWindow::connectView(views::View* view, Dock* dock) {
     connect(heatmap, &views::HeatmapView::figureRequested, this, &MainWindow::exportFigure);
   if (auto* tensor = qobject_cast<views::TensorView*>(view)) connectTensorView(tensor);
   if (auto* compare = qobject_cast<views::CompareView*>(view)) connectCompareView(compare);
+  if (auto* overlap = qobject_cast<views::OverlapView*>(view)) connectOverlapView(overlap);
   if (auto* card = qobject_cast<views::MemoryCardView*>(view)) fillCard(card);
   dock->fill_menu = [this, view, dock](QMenu* menu) {
     if (auto* map = qobject_cast<views::HeatmapView*>(view)) {

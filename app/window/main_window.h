@@ -15,6 +15,7 @@ class QMenuBar;
 namespace slotscope::views {
 class CompareModel;
 class CompareView;
+class OverlapView;
 class MemoryCardView;
 class TensorView;
 }
@@ -105,6 +106,7 @@ class MainWindow : public QWidget {
   void buildMenus();
   void buildCompare();
   void connectCompareView(views::CompareView* view);
+  void connectOverlapView(views::OverlapView* view);
   void fillCompareMenu(QMenu* menu);
   void askForSecond();
   void placeDifferences();

@@ -146,7 +146,7 @@ std::string why_no_masses(const Addresses& a) {
   if (!a.rule.known) return "this memory keeps no mass";
   if (a.rows() != a.tokens()) return "the masses need every token: run again without --tokens";
   if (!a.rule.pdma && !a.rule.cumulative && a.gamma.empty())
-    return "the masses need gamma: run again with gamma among the captured fields";
+    return "the masses need gamma: run again with --capture addresses";
   return {};
 }
 
@@ -304,7 +304,7 @@ std::shared_ptr<const Addresses> load_addresses(const trace::Trace& trace, int r
   load_gamma(trace, run, spec, head, *a, progress);
   if (a->rule.known && !a->own_reads)
     a->no_overlap = a->no_induced =
-        "read addresses were not captured: run again with read_index and read_route_weight";
+        "read addresses were not captured: run again with --capture route,addresses";
   else if (spec.route_kind == "append")
     a->no_overlap = "every token has a slot of its own, so the routes of two tokens never meet";
   else if (!a->own_reads)
