@@ -62,10 +62,11 @@ struct Factors {
       for (int j = first; j < first + codes; ++j) most = most < logit[j] ? logit[j] : most;
       return most;
     };
-    for (int i = Group::thread(); i < cells; i += Group::kCount)
+    for (int i = Group::thread(); i < cells && !in.normalised; i += Group::kCount)
       score[i] = exp_of(logit[i] - largest(i / codes * codes));
     Group::sync();
-    for (int i = Group::thread(); i < cells; i += Group::kCount) {
+    for (int i = Group::thread(); i < cells && in.normalised; i += Group::kCount) work[i] = logit[i];
+    for (int i = Group::thread(); i < cells && !in.normalised; i += Group::kCount) {
       const int first = i / codes * codes;
       Real sum = 0, rest = 0;
       for (int j = first; j < first + codes; ++j) {

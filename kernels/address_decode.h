@@ -30,6 +30,7 @@ struct AddressDecodeInput {
   const uint8_t* cape = nullptr;  // [heads] 0 or 1; null: no head
   int direction = 1;
   int64_t first_position = 0;
+  bool normalised = false;  // logits are log softmaxes already and are taken as they are
 };
 template <class Real>
 struct AddressDecodeOutput {

@@ -69,7 +69,10 @@ class Decoder {
 
  private:
   void sort_factor(const Real* logit, int32_t step) {
-    log_softmax(logit, in_.codes, log_p_.data());
+    if (in_.normalised)
+      std::copy(logit, logit + in_.codes, log_p_.begin());
+    else
+      log_softmax(logit, in_.codes, log_p_.data());
     for (int j = 0; j < in_.codes; ++j) sorted_[size_t(j)] = {log_p_[size_t(j)], j * step};
     std::sort(sorted_.begin(), sorted_.end(), before<Real>);
   }

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 
 namespace slotscope::kernels {
 
@@ -74,5 +75,30 @@ extern template void address_field_cpu(const AddressField<float>&, int, int, con
 extern template void address_field_cpu(const AddressField<double>&, int, int, const AddressReads<double>&);
 extern template void address_reads_cpu(const AddressField<float>&, int32_t*, float*, int, int);
 extern template void address_reads_cpu(const AddressField<double>&, int32_t*, double*, int, int);
+
+// The same fields, all rows, on the current CUDA device; arrays are in host memory. Fields follow each other without waiting:
+// start copies what it needs before it returns, finish returns when every field that was started is in its arrays (which must
+// live until then). All slots of two factors come out with the bits of the CPU; kept slots are the CPU's slots, their weights
+// and all other fields differ in the last bits of exp and log (relative 1e-14 or so). Memory of the device and of copies is
+// kept from field to field. Not to be used from two threads at once. Throws std::runtime_error with the CUDA message,
+// std::invalid_argument for what it does not take, std::logic_error (the constructor) in a build without CUDA.
+class FieldGpu {
+ public:
+  static constexpr int64_t kMostKept = 1024;  // kept slots, unless all are: beyond it the search is no faster than the CPU's
+  FieldGpu();
+  ~FieldGpu();
+  static bool takes(const ExponentialField<double>&);
+  static bool takes(const AddressField<double>&);
+  void start(const ExponentialField<double>&);
+  void start(const AddressField<double>&);
+  void finish();
+
+ private:
+  struct Lane;
+  struct Lanes;
+  template <class Field>
+  void start_on_lane(const Field&);
+  std::unique_ptr<Lanes> lanes_;
+};
 
 }  // namespace slotscope::kernels

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <stdexcept>
 #include <vector>
 
 #include "kernels/address_decode.h"
@@ -212,5 +213,16 @@ template void address_field_cpu(const AddressField<float>&, int, int, const Addr
 template void address_field_cpu(const AddressField<double>&, int, int, const AddressReads<double>&);
 template void address_reads_cpu(const AddressField<float>&, int32_t*, float*, int, int);
 template void address_reads_cpu(const AddressField<double>&, int32_t*, double*, int, int);
+
+#ifndef SLOTSCOPE_HAS_CUDA
+struct FieldGpu::Lanes {};
+FieldGpu::FieldGpu() { throw std::logic_error("value field on the GPU: this build has no CUDA kernels"); }
+FieldGpu::~FieldGpu() = default;
+bool FieldGpu::takes(const ExponentialField<double>&) { return false; }
+bool FieldGpu::takes(const AddressField<double>&) { return false; }
+void FieldGpu::start(const ExponentialField<double>&) {}
+void FieldGpu::start(const AddressField<double>&) {}
+void FieldGpu::finish() {}
+#endif
 
 }  // namespace slotscope::kernels
