@@ -47,7 +47,7 @@ struct AddressArrays {
     kernels::AddressScanInput<Real> in;
     in.write_index = write_index.data(), in.write_weight = write_weight.data();
     in.read_index = read_index.data(), in.read_weight = read_weight.data();
-    in.value = value.data(), in.read_row = read_row.data(), in.read_rows = rows;
+    in.value = value.data(), in.read_row = rows > 0 ? read_row.data() : nullptr, in.read_rows = rows;
     in.gamma = q.gamma_per_token ? gamma.data() : nullptr;
     in.gamma_of_all = Real(q.gamma_of_all), in.cumulative = q.cumulative, in.eps = Real(q.eps);
     in.update = q.update, in.readout = q.readout;
