@@ -33,4 +33,12 @@ extern template void select_routes_cpu(const RouteSelectInput<float>&, const Rou
 extern template void select_routes_cpu(const RouteSelectInput<double>&, const RouteSelectOutput<double>&,
                                        int64_t, int64_t);
 
+// The most slots that the CUDA selection takes.
+inline constexpr int kMostSelectSlots = 1024;
+// All rows, on device pointers, on `stream` (cudaStream_t), asynchronous: the same index and gap as the CPU's, bit for bit.
+// slots at most kMostSelectSlots. Throws std::runtime_error with the CUDA message when the launch fails, std::logic_error in a
+// build without CUDA.
+void select_routes_cuda(const RouteSelectInput<float>&, const RouteSelectOutput<float>&, void* stream);
+void select_routes_cuda(const RouteSelectInput<double>&, const RouteSelectOutput<double>&, void* stream);
+
 }  // namespace slotscope::kernels

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <stdexcept>
 #include <vector>
 
 #include "kernels/route_select.h"
@@ -48,5 +49,14 @@ template void select_routes_cpu(const RouteSelectInput<float>&, const RouteSelec
                                 int64_t);
 template void select_routes_cpu(const RouteSelectInput<double>&, const RouteSelectOutput<double>&, int64_t,
                                 int64_t);
+
+#ifndef SLOTSCOPE_HAS_CUDA
+void select_routes_cuda(const RouteSelectInput<float>&, const RouteSelectOutput<float>&, void*) {
+  throw std::logic_error("select_routes_cuda: this build has no CUDA kernels");
+}
+void select_routes_cuda(const RouteSelectInput<double>&, const RouteSelectOutput<double>&, void*) {
+  throw std::logic_error("select_routes_cuda: this build has no CUDA kernels");
+}
+#endif
 
 }  // namespace slotscope::kernels

@@ -13,10 +13,11 @@ namespace {
 constexpr int64_t kWorkPerThread = 100'000;  // multiplications
 
 template <class Real>
-void select_on_cpu(const at::Tensor& score, at::Tensor& index, at::Tensor& gap) {
+void select_rows(const at::Tensor& score, at::Tensor& index, at::Tensor& gap) {
   const kernels::RouteSelectInput<Real> in{score.const_data_ptr<Real>(), score.size(0), int(score.size(1)),
                                            int(index.size(1))};
   const kernels::RouteSelectOutput<Real> out{index.data_ptr<int32_t>(), gap.data_ptr<Real>()};
+  if (score.is_cuda()) return kernels::select_routes_cuda(in, out, current_cuda_stream(score.device().index()));
   at::parallel_for(0, in.rows, 512,
                    [&](int64_t first, int64_t last) { kernels::select_routes_cpu(in, out, first, last); });
 }
@@ -98,7 +99,8 @@ void scan_chunks(const SlotMemoryInput& in, const at::Tensor& read_row, SlotMemo
 Selection select_slots(const at::Tensor& score, int64_t top_k) {
   const int64_t slots = score.size(-1);
   auto shape = score.sizes().vec();
-  if (!score.is_cpu() || (score.scalar_type() != at::kFloat && score.scalar_type() != at::kDouble)) {
+  const bool own_kernel = score.is_cpu() || (score.is_cuda() && slots <= kernels::kMostSelectSlots);
+  if (!own_kernel || (score.scalar_type() != at::kFloat && score.scalar_type() != at::kDouble)) {
     const auto [sorted, order] = at::sort(score, /*stable=*/true, /*dim=*/-1, /*descending=*/true);
     const at::Tensor last = sorted.select(-1, top_k - 1);
     return {order.slice(-1, 0, top_k).to(at::kInt).contiguous(),
@@ -109,9 +111,9 @@ Selection select_slots(const at::Tensor& score, int64_t top_k) {
   at::Tensor index = at::empty({rows.size(0), top_k}, score.options().dtype(at::kInt));
   at::Tensor gap = at::empty({rows.size(0)}, score.options());
   if (score.scalar_type() == at::kDouble)
-    select_on_cpu<double>(rows, index, gap);
+    select_rows<double>(rows, index, gap);
   else
-    select_on_cpu<float>(rows, index, gap);
+    select_rows<float>(rows, index, gap);
   shape.pop_back();
   gap = gap.view(shape);
   shape.push_back(top_k);
