@@ -14,7 +14,7 @@ std::pair<std::string, std::string> recognise_other_file(std::string_view head) 
       (lower.compare(text, 9, "<!doctype") == 0 || lower.compare(text, 5, "<html") == 0 ||
        lower.compare(text, 5, "<?xml") == 0))
     return {"a web page, not weights: the download failed", "Download the file again."};
-  if (starts("\x89HDF\r\n")) return {"an HDF5 file", "A trace opens with File > Open trace."};
+  if (starts("\x89HDF\r\n")) return {"an HDF5 file", "A trace opens with File > Open trace; the file of a sweep or of a computed result is drawn by `slotscope figure`."};
   if (starts("GGUF")) return {"a GGUF file", "Use the safetensors form of the model."};
   if (starts("\x1f\x8b")) return {"a gzip file", "Unpack it first."};
   if (starts("{")) return {"a JSON text without the 8-byte length", "Is this the index or config file?"};
