@@ -52,7 +52,7 @@ void drawSlots(QPainter& painter, const QRectF& panel, const FieldSettings& s, c
   const auto book = analysis::circular_codebook(p.codes);
   const double k = theme.base / 12, most_mass = *std::max_element(field.mass.begin(), field.mass.end());
   const double pitch = s.space == FieldSpace::torus ? panel.width() / p.codes : panel.width() / s.extent * std::numbers::pi / p.codes;
-  const double largest = std::clamp(0.42 * pitch, 4.0, 26 * k);
+  const double largest = std::clamp(0.34 * pitch, 4.0, 26 * k);
   painter.save();
   painter.setClipRect(panel.adjusted(-largest, -largest, largest, largest), Qt::IntersectClip);
   painter.setRenderHint(QPainter::Antialiasing, false);

@@ -95,13 +95,14 @@ void drawFrame(QPainter& painter, const QRectF& panel, const Theme& theme, bool 
 void drawMarks(QPainter& painter, const QRectF& panel, const FieldSettings& s, const Theme& theme, const FieldMarks& marks) {
   const double k = theme.base / 12;
   const auto& keys = marks.keys ? *marks.keys : s.keys;
+  const double key_size = k * (panel.width() > 300 * k ? 1.4 : std::clamp(panel.width() / (110 * k), 0.55, 1.0));  // small panels keep some of their field
   painter.save();
   painter.setClipRect(panel.adjusted(-6 * k, -6 * k, 6 * k, 6 * k), Qt::IntersectClip);
   for (size_t i = 0; i < keys.size(); ++i) {
     const QColor ring = int(i) == marks.selected ? theme.selection : int(i) == marks.hovered ? theme.hover : QColor();
-    drawKey(painter, fieldPoint(s, panel, keys[i].x, keys[i].y), fieldColour(s, keys[i].value.data()), k, ring);
+    drawKey(painter, fieldPoint(s, panel, keys[i].x, keys[i].y), fieldColour(s, keys[i].value.data()), key_size, ring);
   }
-  if (marks.cross) drawCross(painter, fieldPoint(s, panel, marks.cross->x(), marks.cross->y()), k);
+  if (marks.cross) drawCross(painter, fieldPoint(s, panel, marks.cross->x(), marks.cross->y()), key_size);
   painter.restore();
 }
 
@@ -123,6 +124,11 @@ void drawHeader(QPainter& painter, const QRectF& panel, const FieldSettings& s, 
   const double k = theme.base / 12, line = kHeaderLine * k;
   painter.setFont(s.columns[column].kind == FieldKind::full_attention ? theme.semibold() : theme.ui);
   painter.setPen(theme.text);
+  for (const QString& text : lines)
+    if (QFontMetricsF(painter.font(), painter.device()).horizontalAdvance(text) > panel.width() + gap) {
+      painter.setFont(theme.micro());
+      break;
+    }
   const QFontMetricsF metrics(painter.font(), painter.device());
   for (qsizetype i = 0; i < lines.size(); ++i) {
     const double bottom = panel.top() - 3 * k - double(lines.size() - 1 - i) * line;
@@ -310,8 +316,12 @@ void paintField(QPainter& painter, const FieldGeometry& g, const analysis::Value
       drawMarks(painter, panel, s, theme, marks);
       painter.setFont(theme.micro());
       painter.setPen(theme.text2);
-      painter.drawText(QRectF(panel.left() - kGap * k / 2, panel.bottom() + 2 * k, panel.width() + kGap * k, 17 * k), Qt::AlignCenter,
-                       QFontMetricsF(painter.font(), painter.device()).elidedText(fieldCaption(s, *result, size_t(column)), Qt::ElideRight, panel.width() + kGap * k));
+      const QFontMetricsF metrics(painter.font(), painter.device());
+      const double room = panel.width() + kGap * k;
+      QString caption = fieldCaption(s, *result, size_t(column));
+      if (metrics.horizontalAdvance(caption) > room)  // the numbers alone
+        caption.remove(QStringLiteral("RMSE ")).replace(QStringLiteral("   mass "), QStringLiteral(" · "));
+      painter.drawText(QRectF(panel.left() - kGap * k / 2, panel.bottom() + 2 * k, room, 17 * k), Qt::AlignCenter, metrics.elidedText(caption, Qt::ElideRight, room));
     }
   }
   painter.setFont(theme.micro());

@@ -5,6 +5,7 @@
 #include <QTimer>
 
 #include "app/window/docks.h"
+#include "app/window/locations.h"
 #include "app/window/main_window.h"
 #include "app/window/pin.h"
 #include "app/window/second_trace.h"
@@ -23,6 +24,7 @@
 #include "views/overlap_view.h"
 #include "views/prompt_view.h"
 #include "views/tensor_view.h"
+#include "views/value_field_view.h"
 
 namespace slotscope::app {
 
@@ -118,11 +120,17 @@ void MainWindow::connectView(views::View* view, Dock* dock) {
   if (auto* compare = qobject_cast<views::CompareView*>(view)) connectCompareView(compare);
   if (auto* overlap = qobject_cast<views::OverlapView*>(view)) connectOverlapView(overlap);
   if (auto* card = qobject_cast<views::MemoryCardView*>(view)) fillCard(card);
+  if (auto* lab = qobject_cast<views::ValueFieldView*>(view)) {  // as it was left, in this session and the last one
+    lab->restore(settings()->value("labs/value-field").toByteArray());
+    connect(lab, &views::ValueFieldView::stateChanged, this,
+            [](const QByteArray& state) { settings()->setValue("labs/value-field", state); });
+  }
   dock->fill_menu = [this, view, dock](QMenu* menu) {
     if (auto* map = qobject_cast<views::HeatmapView*>(view)) {
       map->fillMenu(menu);
       menu->addSeparator();
     }
+    if (auto* lab = qobject_cast<views::ValueFieldView*>(view)) lab->fillMenu(menu);
     const bool one_head = showsOneHead(view->figureKind());
     if (dock->kind() == Dock::Kind::view && one_head) {
       if (dock->property("pinned").toBool())

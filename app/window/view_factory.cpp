@@ -14,6 +14,7 @@
 #include "views/prompt_view.h"
 #include "views/raster_view.h"
 #include "views/tensor_view.h"
+#include "views/value_field_view.h"
 
 namespace slotscope::app {
 
@@ -26,6 +27,7 @@ const QList<ViewKind>& viewKinds() {
       {"compare", "Compare A/B", "Two traces of one prompt, side by side or as a difference", false},
       {"raster", "Router raster", "Which slots each token writes, between dense and FIFO", false},
       {"overlap", "Address overlap", "How the addresses of the tokens meet, beside induced weights and a second model's attention", false},
+      {"value-field", "Value field", "What attention, quantised keys and RAM-Net memories answer to every query: a laboratory without a trace", false},
       {"card", "Routing-slot card", "Router, content, decay, readout and state size of the opened checkpoint", false},
       {"tensor", "Tensor", "Values, statistics and histogram of one tensor of the checkpoint", false},
   };
@@ -64,6 +66,7 @@ views::View* makeView(const QString& kind, views::SelectionModel* selection, vie
   if (kind == "prompt") return new views::PromptView(selection, parent);
   if (kind == "inspector") return new views::InspectorView(selection, parent);
   if (kind == "output") return new views::OutputView(selection, parent);
+  if (kind == "value-field") return new views::ValueFieldView(draw, parent);
   if (kind == "tensor") return new views::TensorView(parent);
   return nullptr;
 }
