@@ -170,6 +170,8 @@ int list_fields(const Console& console) {
   Json document = Json::array();
   Table table({"field", "axes", "meaning"});
   table.row({"route", "", "route_index, route_weight, selected and esl together"});
+  table.row({"attribution", "", "what read attribution is made of, in any family"});
+  table.row({"addresses", "", "RAM-Net: where tokens write and read, gamma, lost and met mass, mass of each slot"});
   for (const auto& field : known_fields()) {
     table.row({std::string(field.name), std::string(field.axes), std::string(field.description)});
     document.push_back({{"name", field.name}, {"axes", field.axes}, {"description", field.description}});

@@ -88,9 +88,9 @@ bool attribution_field(std::string_view name) {
   return false;
 }
 
-// What the address views of RAM-Net show of every token, and the mass that is left.
+// What the address views of RAM-Net show of every token: where it writes and reads, and the mass that is left.
 bool address_field(std::string_view name) {
-  for (const char* field : {"read_index", "read_route_weight", "gamma", "lost_mass_write", "lost_mass_read", "read_mass_written", "mass"})
+  for (const char* field : {"route_index", "route_weight", "read_index", "read_route_weight", "gamma", "lost_mass_write", "lost_mass_read", "read_mass_written", "mass"})
     if (name == field) return true;
   return false;
 }
