@@ -168,7 +168,7 @@ class Reader {
     rule.cumulative = k_.get_bool("ramnet.cumulative", false);
     if (rule.pdma && rule.cumulative)
       r_.refuse("ramnet.cumulative", "true with update_rule pdma", "false, or pdma_gamma 0, which is the same for PDMA");
-    if (!rule.pdma && k_.has("ramnet.pdma_gamma")) k_.note("ramnet.pdma_gamma has no effect with update_rule gsu");
+    if (!rule.pdma && rule.pdma_gamma != 1) k_.note("ramnet.pdma_gamma has no effect with update_rule gsu");
   }
 
   void read_cape() {
@@ -323,16 +323,16 @@ MemoryCard RamNetConfig::card() const {
   const std::string k = std::to_string(code.top_k), eps = formats::number_text(rule.eps), gamma = formats::number_text(rule.pdma_gamma);
   MemoryCard card;
   card.router = "top-" + k + " of " + std::to_string(code.codes) + "^" + std::to_string(code.factors) + " slots, product of " +
-                std::to_string(code.factors) + " softmaxes, for reads and writes apart";
+                std::to_string(code.factors) + " softmaxes, for reads and writes apart" + (code.renormalize ? ", weights divided by their sum" : "");
   card.content = "v";
-  card.formulas.router = "w_t = top_K(∏_u softmax(e^{α_w} W_w x_t)^{(u)}), r_t likewise";
+  card.formulas.router = "w_t = top_K(∏_u softmax_u(e^α W_w x_t)), r_t with W_r";
   card.formulas.content = "v_t = W_v x_t";
   if (rule.pdma) {
     card.decay = "per written slot, (1 - w)^" + gamma;
     card.readout = rule.mass_aware ? "mean of the K read slots S / z, weighted by address and z"
                                    : "sum over the K read slots, divided by their weight z";
     card.formulas.decay = "S_t[i] = (1 − w_t[i])^γ S_{t−1}[i] + w_t[i] v_t, z_t likewise with 1";
-    card.formulas.readout = rule.mass_aware ? "o_t = Σ_i r_t[i] z_t[i] S_t[i] / (z_t[i] + ε) / Σ_i r_t[i] z_t[i]"
+    card.formulas.readout = rule.mass_aware ? "o_t = (Σ_i r_t[i] z_t[i] S_t[i] / (z_t[i] + ε)) / Σ_i r_t[i] z_t[i]"
                                             : "o_t = Σ_i r_t[i] S_t[i] / (z_t[i] + ε)";
     return card;
   }
