@@ -96,10 +96,11 @@ at::Tensor loss(const Variant& v, const std::vector<at::Tensor>& a, const std::v
          (f.read.lost * weights[3]).sum();
 }
 
-double gap(const at::Tensor& a, const at::Tensor& b) {
-  if (a.sizes() != b.sizes()) return NAN;
+double gap(const at::Tensor& given, const at::Tensor& other) {
+  if (given.sizes() != other.sizes()) return NAN;
+  const at::Tensor a = given.to(at::kCPU, at::kDouble), b = other.to(at::kCPU, at::kDouble);
   const at::Tensor same = (a == b) | (a.isnan() & b.isnan());
-  return at::where(same, at::zeros({}, at::kDouble), (a.to(at::kDouble) - b.to(at::kDouble)).abs().to(at::kCPU)).max().item<double>();
+  return at::where(same, 0.0, (a - b).abs()).max().item<double>();
 }
 
 }  // namespace
@@ -109,7 +110,7 @@ SLOTSCOPE_CASE(differentiable_form_equals_the_kernels) {
   at::manual_seed(1);
   for (const Variant& v : variants())
     for (const at::ScalarType type : {at::kDouble, at::kFloat}) {
-      std::vector<at::Tensor> a = arguments(v, at::TensorOptions().dtype(type));
+      std::vector<at::Tensor> a = arguments(v, at::TensorOptions().dtype(type).device(t.device()));
       const Both kernel = forward(v, a, false), plain = forward(v, a, true);
       for (at::Tensor& t : a) t.requires_grad_();
       const Both graded = forward(v, a, false);
