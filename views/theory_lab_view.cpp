@@ -1,0 +1,243 @@
+#include "views/theory_lab_view.h"
+
+#include <QClipboard>
+#include <QEvent>
+#include <QFileDialog>
+#include <QGuiApplication>
+#include <QHBoxLayout>
+#include <QHeaderView>
+#include <QPainter>
+#include <QScrollArea>
+#include <QSplitter>
+#include <QTableWidget>
+#include <QTimer>
+
+#include "core/error.h"
+#include "views/caption.h"
+#include "views/list_widgets.h"
+#include "views/tensor_histogram_view.h"
+#include "views/theory_controls.h"
+
+namespace slotscope::views {
+
+namespace {
+
+constexpr int kControls = 236, kTable = 292, kWideFrom = 1010, kIdle = 350;  // ms
+
+QScrollArea* scrolled(QWidget* body, QWidget* parent) {
+  auto* area = new QScrollArea(parent);
+  area->setFrameShape(QFrame::NoFrame);
+  area->setWidgetResizable(true);
+  area->setWidget(body);
+  area->setFocusPolicy(Qt::NoFocus);
+  return area;
+}
+
+}  // namespace
+
+TheoryLabView::TheoryLabView(Worker* worker, QWidget* parent) : View(nullptr, parent), worker_(worker) {
+  controls_ = new TheoryControls;
+  canvas_ = new TheoryCanvas;
+  controls_scroll_ = scrolled(controls_, this);
+  controls_scroll_->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+  canvas_scroll_ = scrolled(canvas_, this);
+  canvas_scroll_->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+  table_ = new QTableWidget(0, 2, this);
+  table_->setAccessibleName(QStringLiteral("Numbers of the theory"));
+  table_->horizontalHeader()->hide();
+  table_->horizontalHeader()->setSectionResizeMode(0, QHeaderView::ResizeToContents);
+  table_->horizontalHeader()->setSectionResizeMode(1, QHeaderView::Stretch);
+  table_->verticalHeader()->hide();
+  table_->setShowGrid(false);
+  table_->setFrameShape(QFrame::NoFrame);
+  table_->setEditTriggers(QAbstractItemView::NoEditTriggers);
+  table_->setSelectionBehavior(QAbstractItemView::SelectRows);
+  table_->setSelectionMode(QAbstractItemView::ExtendedSelection);
+  makeCopyable(table_, QStringLiteral("Copy numbers"), [this](const QModelIndex& index) {
+    const auto rows = theoryRows(data_);
+    const TheoryRow& row = rows[std::clamp<qsizetype>(index.row(), 0, rows.size() - 1)];
+    return row.section.isEmpty() ? row.name + QLatin1Char('\t') + row.exact() : row.section;
+  });
+  connect(table_, &QTableWidget::cellClicked, this, [this](int row, int) { copyRow(row); });
+  split_ = new QSplitter(this);
+  split_->setChildrenCollapsible(false);
+  split_->addWidget(canvas_scroll_);
+  split_->addWidget(table_);
+  split_->setStretchFactor(0, 1);
+  auto* row = new QHBoxLayout(this);
+  row->setContentsMargins(0, 0, 0, 0);
+  row->setSpacing(0);
+  row->addWidget(controls_scroll_);
+  row->addWidget(split_, 1);
+  idle_ = new QTimer(this);
+  idle_->setSingleShot(true);
+  idle_->setInterval(kIdle);
+  connect(idle_, &QTimer::timeout, this, [this] {
+    if (!worker_ || data_.log_brute_force) return;
+    worker_->post(QStringLiteral("theory"), this, [this, state = data_.state] {
+      auto data = std::make_shared<TheoryData>(theoryData(state, kIdleBruteForce));
+      return [this, data] {
+        if (data->state == data_.state && data->log_brute_force) show(std::move(*data));
+      };
+    });
+  });
+  const auto change = [this](const TheoryState& state) {
+    setState(state);
+    Q_EMIT stateChanged(saved());
+  };
+  connect(controls_, &TheoryControls::changed, this, change);
+  connect(canvas_, &TheoryCanvas::changed, this, change);
+  connect(canvas_, &TheoryCanvas::status, this, &View::statusText);
+  connect(controls_, &TheoryControls::openRequested, this, [this] {
+    auto* dialog = new QFileDialog(this, QStringLiteral("Open a state of the theory lab"), {},
+                                   QStringLiteral("States and results (*.json *.h5);;All files (*)"));
+    dialog->setAttribute(Qt::WA_DeleteOnClose);
+    dialog->setFileMode(QFileDialog::ExistingFile);
+    connect(dialog, &QFileDialog::fileSelected, this, &TheoryLabView::openFile);
+    dialog->open();
+  });
+  connect(controls_, &TheoryControls::saveRequested, this, [this] {
+    auto* dialog = new QFileDialog(this, QStringLiteral("Save the state of the theory lab"), {}, QStringLiteral("States (*.json)"));
+    dialog->setAttribute(Qt::WA_DeleteOnClose);
+    dialog->setAcceptMode(QFileDialog::AcceptSave);
+    dialog->setDefaultSuffix(QStringLiteral("json"));
+    dialog->selectFile(QStringLiteral("theory.json"));
+    connect(dialog, &QFileDialog::fileSelected, this, &TheoryLabView::saveFile);
+    dialog->open();
+  });
+  setFocusProxy(canvas_);
+  setState({});
+}
+
+void TheoryLabView::setState(const TheoryState& state) {
+  show(theoryData(state));
+  controls_->setState(state);
+  idle_->start();
+}
+
+void TheoryLabView::show(TheoryData data) {
+  data_ = std::move(data);
+  canvas_->setData(&data_);
+  setAccessibleName(canvas_->accessibleName());
+  fillTable();
+}
+
+void TheoryLabView::fillTable() {
+  const auto rows = theoryRows(data_);
+  const Theme& theme = Theme::current();
+  table_->setRowCount(int(rows.size()));
+  const int height = int(std::lround(21 * theme.base / 12));
+  for (int i = 0; i < rows.size(); ++i) {
+    const TheoryRow& row = rows[i];
+    const bool heading = !row.section.isEmpty();
+    const auto cell = [&](int column) {
+      if (!table_->item(i, column)) table_->setItem(i, column, new QTableWidgetItem);
+      return table_->item(i, column);
+    };
+    cell(0)->setText(heading ? row.section : row.name);
+    cell(0)->setFont(heading ? theme.labelSemibold() : theme.label());
+    cell(0)->setForeground(heading ? theme.text : theme.text2);
+    cell(1)->setText(row.shown());
+    cell(1)->setFont(theme.label());
+    cell(1)->setForeground(row.value || heading ? theme.text : theme.text2);
+    cell(1)->setTextAlignment(Qt::AlignRight | Qt::AlignVCenter);
+    const QString tip = heading ? QString() : row.explanation + QLatin1Char('\n') + row.exact() + QStringLiteral("\nClick or Ctrl+C copies every digit");
+    cell(0)->setToolTip(tip);
+    cell(1)->setToolTip(tip);
+    table_->setRowHeight(i, heading ? height + 6 : height);
+  }
+}
+
+void TheoryLabView::copyRow(int at) {
+  const auto rows = theoryRows(data_);
+  if (at < 0 || at >= rows.size() || !rows[at].section.isEmpty()) return;
+  QGuiApplication::clipboard()->setText(rows[at].exact());
+  Q_EMIT statusText(QStringLiteral("copied %1 = %2").arg(rows[at].name, rows[at].exact()));
+}
+
+QString TheoryLabView::numbersText() const {
+  QString text;
+  for (const TheoryRow& row : theoryRows(data_))
+    if (row.section.isEmpty()) text += row.name + QLatin1Char('\t') + row.exact() + QLatin1Char('\n');
+  return text;
+}
+
+bool TheoryLabView::restore(const QByteArray& json) {
+  try {
+    setState(parseTheory(json, QString()));
+    return true;
+  } catch (const Error&) {  // settings of another version: the state stays
+    return false;
+  }
+}
+
+bool TheoryLabView::openFile(const QString& path) {
+  try {
+    setState(readTheory(path));
+    controls_->say(QStringLiteral("Opened ") + path);
+    Q_EMIT stateChanged(saved());
+    return true;
+  } catch (const Error& e) {
+    controls_->say(QString::fromStdString(e.what()), true);
+    return false;
+  }
+}
+
+bool TheoryLabView::saveFile(const QString& path) {
+  try {
+    writeTheory(data_.state, path);
+    controls_->say(QStringLiteral("Saved ") + path);
+    return true;
+  } catch (const Error& e) {
+    controls_->say(QString::fromStdString(e.what()), true);
+    return false;
+  }
+}
+
+void TheoryLabView::arrange() {
+  const Theme& theme = Theme::current();
+  const double s = theme.base / 12;
+  controls_scroll_->setFixedWidth(int(kControls * s));
+  const bool wide = width() >= kWideFrom * s;
+  const auto orientation = wide ? Qt::Horizontal : Qt::Vertical;
+  const int room = width() - controls_scroll_->width();
+  if (split_->orientation() != orientation || split_->property("arranged").toBool() != true) {
+    split_->setOrientation(orientation);
+    split_->setProperty("arranged", true);
+    split_->setSizes(wide ? QList<int>{room - int(kTable * s), int(kTable * s)} : QList<int>{std::max(10, height() - int(150 * s)), int(150 * s)});
+  }
+  canvas_->setMinimumHeight(int(theoryHeight(wide ? room - kTable * s : room, theme)));
+}
+
+void TheoryLabView::resizeEvent(QResizeEvent* event) {
+  View::resizeEvent(event);
+  arrange();
+}
+
+void TheoryLabView::changeEvent(QEvent* event) {
+  View::changeEvent(event);
+  if (event->type() != QEvent::PaletteChange || !canvas_) return;
+  arrange();
+  fillTable();
+  canvas_->update();
+}
+
+void TheoryLabView::paintFigure(QPainter& painter, const QRectF& area, const Theme& theme, const FigureOptions& options) {
+  painter.save();
+  painter.fillRect(area, theme.surface);
+  QRectF rest = area;
+  if (options.caption) {
+    const auto& n = data_.numbers;
+    QString text = theoryCaption(data_) + QStringLiteral(" · κ = %1, target %2, log error %3 · M = %4, ξ = %5, ")
+                                              .arg(valueText(n.kappa, 7), valueText(n.target, 7), valueText(n.log_error, 6),
+                                                   valueText(n.bounds.radius, 5), valueText(n.bounds.xi, 4));
+    text += n.bounds.bound ? QStringLiteral("Theorem 2: ≤ %1").arg(valueText(*n.bounds.bound, 5)) : QStringLiteral("no bound (ξ ≥ 1)");
+    rest = paintCaption(painter, area, text, theme);
+  }
+  TheoryMarks marks;
+  marks.on = options.selection;
+  paintTheory(painter, data_, theoryLayout(data_, rest.adjusted(6, 4, -6, -4), theme), theme, marks);
+  painter.restore();
+}
+
+}  // namespace slotscope::views
