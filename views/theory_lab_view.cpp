@@ -73,6 +73,7 @@ TheoryLabView::TheoryLabView(Worker* worker, QWidget* parent) : View(nullptr, pa
   idle_->setSingleShot(true);
   idle_->setInterval(kIdle);
   connect(idle_, &QTimer::timeout, this, [this] {
+    tell();
     if (!worker_ || data_.log_brute_force) return;
     worker_->post(QStringLiteral("theory"), this, [this, state = data_.state] {
       auto data = std::make_shared<TheoryData>(theoryData(state, kIdleBruteForce));
@@ -83,7 +84,7 @@ TheoryLabView::TheoryLabView(Worker* worker, QWidget* parent) : View(nullptr, pa
   });
   const auto change = [this](const TheoryState& state) {
     setState(state);
-    Q_EMIT stateChanged(saved());
+    untold_ = true;  // told once the hand rests
   };
   connect(controls_, &TheoryControls::changed, this, change);
   connect(canvas_, &TheoryCanvas::changed, this, change);
@@ -113,6 +114,16 @@ void TheoryLabView::setState(const TheoryState& state) {
   show(theoryData(state));
   controls_->setState(state);
   idle_->start();
+}
+
+void TheoryLabView::tell() {
+  if (untold_) Q_EMIT stateChanged(saved());
+  untold_ = false;
+}
+
+void TheoryLabView::hideEvent(QHideEvent* event) {
+  tell();
+  View::hideEvent(event);
 }
 
 void TheoryLabView::show(TheoryData data) {
@@ -175,7 +186,7 @@ bool TheoryLabView::openFile(const QString& path) {
   try {
     setState(readTheory(path));
     controls_->say(QStringLiteral("Opened ") + path);
-    Q_EMIT stateChanged(saved());
+    untold_ = true;
     return true;
   } catch (const Error& e) {
     controls_->say(QString::fromStdString(e.what()), true);

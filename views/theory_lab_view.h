@@ -51,13 +51,16 @@ class TheoryLabView : public View {
   QString figureKind() const override { return QStringLiteral("theory"); }
 
  Q_SIGNALS:
+  // A change of the user's has come to rest.
   void stateChanged(const QByteArray& json);
 
  protected:
   void changeEvent(QEvent*) override;
   void resizeEvent(QResizeEvent*) override;
+  void hideEvent(QHideEvent*) override;
 
  private:
+  void tell();
   void show(TheoryData data);
   void fillTable();
   void copyRow(int row);
@@ -71,6 +74,7 @@ class TheoryLabView : public View {
   QTableWidget* table_ = nullptr;
   QSplitter* split_ = nullptr;
   QTimer* idle_ = nullptr;
+  bool untold_ = false;
 };
 
 // What is painted and can be touched.

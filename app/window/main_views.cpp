@@ -24,6 +24,7 @@
 #include "views/overlap_view.h"
 #include "views/prompt_view.h"
 #include "views/tensor_view.h"
+#include "views/theory_lab_view.h"
 #include "views/value_field_view.h"
 
 namespace slotscope::app {
@@ -124,6 +125,11 @@ void MainWindow::connectView(views::View* view, Dock* dock) {
     lab->restore(settings()->value("labs/value-field").toByteArray());
     connect(lab, &views::ValueFieldView::stateChanged, this,
             [](const QByteArray& state) { settings()->setValue("labs/value-field", state); });
+  }
+  if (auto* lab = qobject_cast<views::TheoryLabView*>(view)) {  // as it was left, in this session and the last one
+    lab->restore(settings()->value("labs/theory").toByteArray());
+    connect(lab, &views::TheoryLabView::stateChanged, this,
+            [](const QByteArray& state) { settings()->setValue("labs/theory", state); });
   }
   dock->fill_menu = [this, view, dock](QMenu* menu) {
     if (auto* map = qobject_cast<views::HeatmapView*>(view)) {

@@ -14,6 +14,7 @@
 #include "views/prompt_view.h"
 #include "views/raster_view.h"
 #include "views/tensor_view.h"
+#include "views/theory_lab_view.h"
 #include "views/value_field_view.h"
 
 namespace slotscope::app {
@@ -30,6 +31,7 @@ const QList<ViewKind>& viewKinds() {
       {"value-field", "Value field", "What attention, quantised keys and RAM-Net memories answer to every query: a laboratory without a trace", false},
       {"card", "Routing-slot card", "Router, content, decay, readout and state size of the opened checkpoint", false},
       {"tensor", "Tensor", "Values, statistics and histogram of one tensor of the checkpoint", false},
+      {"theory", "Theory lab", "RAM-Net's address kernel against the exponential, with its limits and bounds; needs no trace", false},
   };
   return kinds;
 }
@@ -68,6 +70,7 @@ views::View* makeView(const QString& kind, views::SelectionModel* selection, vie
   if (kind == "output") return new views::OutputView(selection, parent);
   if (kind == "value-field") return new views::ValueFieldView(draw, parent);
   if (kind == "tensor") return new views::TensorView(parent);
+  if (kind == "theory") return new views::TheoryLabView(draw, parent);
   return nullptr;
 }
 
