@@ -43,9 +43,25 @@ void setPolar(std::vector<double>& x, int factor, double length, double angle) {
   x[size_t(2 * factor) + 1] = length * s + 0.0;
 }
 
+// Writes no zeros that say nothing: "1 β*", not "1.000000 β*".
+class NumberBox : public QDoubleSpinBox {
+ public:
+  using QDoubleSpinBox::QDoubleSpinBox;
+  QString textFromValue(double value) const override {
+    QString text = QDoubleSpinBox::textFromValue(value);
+    const QString point = locale().decimalPoint();
+    if (!text.contains(point)) return text;
+    while (text.endsWith(QLatin1Char('0'))) text.chop(1);
+    if (text.endsWith(point)) text.chop(point.size());
+    return text;
+  }
+};
+
 }  // namespace
 
 TheoryControls::TheoryControls(QWidget* parent) : QWidget(parent) {
+  setAutoFillBackground(true);
+  setBackgroundRole(QPalette::Base);
   auto* column = new QVBoxLayout(this);
   column->setContentsMargins(12, 10, 12, 10);
   column->setSpacing(4);
@@ -117,7 +133,7 @@ QFormLayout* TheoryControls::section(QVBoxLayout* column, const QString& title) 
 }
 
 QDoubleSpinBox* TheoryControls::number(double low, double high, double step, int decimals, const QString& name) {
-  auto* box = new QDoubleSpinBox(this);
+  auto* box = new NumberBox(this);
   box->setRange(low, high);
   box->setSingleStep(step);
   box->setDecimals(decimals);

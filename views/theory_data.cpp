@@ -54,8 +54,8 @@ void addWeights(TheoryData& d, bool every_address) {
     d.weights.append(std::move(w));
   };
   add(QStringLiteral("attention"), QStringLiteral("softmax(β_r β_w / 2 q·k)"), attention);
-  add(QStringLiteral("cumulative, mass-aware"), QStringLiteral("κ / Σ κ"), analysis::cumulative_weights(in, d.keys));
-  const QString name = QStringLiteral("cumulative, standard"), formula = QStringLiteral("Σ_a r(a) w(a) / Σ_j w_j(a)");
+  add(QStringLiteral("mass-aware"), QStringLiteral("κ / Σ κ"), analysis::cumulative_weights(in, d.keys));
+  const QString name = QStringLiteral("standard"), formula = QStringLiteral("Σ_a r(a) w(a) / Σ_j w_j(a)");
   if (every_address)
     add(name, formula, analysis::cumulative_standard_weights(in, d.keys));
   else

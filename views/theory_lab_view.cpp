@@ -11,6 +11,9 @@
 #include <QSplitter>
 #include <QTableWidget>
 #include <QTimer>
+#include <QVBoxLayout>
+#include <algorithm>
+#include <cmath>
 
 #include "core/error.h"
 #include "views/caption.h"
@@ -62,7 +65,13 @@ TheoryLabView::TheoryLabView(Worker* worker, QWidget* parent) : View(nullptr, pa
   split_ = new QSplitter(this);
   split_->setChildrenCollapsible(false);
   split_->addWidget(canvas_scroll_);
-  split_->addWidget(table_);
+  auto* numbers = new QWidget(this);  // the table's own margins
+  auto* inside = new QVBoxLayout(numbers);
+  inside->setContentsMargins(10, 6, 0, 0);
+  inside->addWidget(table_);
+  numbers->setAutoFillBackground(true);
+  numbers->setBackgroundRole(QPalette::Base);
+  split_->addWidget(numbers);
   split_->setStretchFactor(0, 1);
   auto* row = new QHBoxLayout(this);
   row->setContentsMargins(0, 0, 0, 0);

@@ -12,7 +12,7 @@ namespace slotscope::views {
 
 namespace {
 
-constexpr double kTitle = 44, kLeft = 56, kRight = 14, kBottom = 40, kGap = 14, kOneColumn = 560, kPanel = 270;
+constexpr double kTitle = 44, kLeft = 56, kRight = 14, kBottom = 40, kGap = 14, kOneColumn = 500, kPanel = 270;
 
 double scaleOf(const Theme& theme) { return theme.base / 12; }
 
@@ -231,7 +231,7 @@ void tag(QPainter& p, const QRectF& within, const QPointF& anchor, int side, con
 }
 
 void paintBeta(QPainter& p, const TheoryData& d, const TheoryPanel& panel, const Theme& theme, const TheoryMarks& marks) {
-  title(p, panel, theme, QStringLiteral("log κ against β"), QStringLiteral("√(β_r β_w) / β*"));
+  title(p, panel, theme, QStringLiteral("log κ against β"), d.state.read == d.state.write ? QString() : QStringLiteral("β = √(β_r β_w)"));
   if (d.sweep_x.empty()) {
     text(p, panel.plot, theme.ui, theme.text2, QStringLiteral("β = 0: κ = 1 for every pair, exactly the target."), Qt::AlignCenter);
     return;
@@ -351,14 +351,13 @@ void paintPairs(QPainter& p, const TheoryData& d, const TheoryPanel& panel, cons
 
 void paintWeights(QPainter& p, const TheoryData& d, const TheoryPanel& panel, const Theme& theme) {
   const double s = scaleOf(theme);
-  title(p, panel, theme, QStringLiteral("Weights over %1 keys").arg(d.state.keys), QStringLiteral("key 0 is k; JS to attention in nats"));
+  title(p, panel, theme, QStringLiteral("Weights over %1 keys").arg(d.state.keys), QStringLiteral("cumulative averaging; key 0 is k"));
   static const QChar shapes[] = {QChar('#'), QChar('*'), QChar('o'), QChar('d'), QChar('x')};
   const QColor colours[] = {washed(theme.timelineOther, theme.dark ? 0.5 : 0.45), theme.fit, theme.fit, theme.otherText, theme.retrieval};
   QVector<Key> keys;
   for (qsizetype i = 0; i < d.weights.size(); ++i) {
     const TheoryWeights& w = d.weights[i];
-    const QString name = i == 0 ? w.name : w.weight.empty() ? w.name + QStringLiteral(" –") : w.name + QStringLiteral(" ") + valueText(w.js, 2);
-    keys.append({name, colours[i], Qt::SolidLine, shapes[i]});
+    if (!w.weight.empty()) keys.append({w.name, colours[i], Qt::SolidLine, shapes[i]});
   }
   paintKeys(p, panel, theme, keys);
   const double step = panel.plot.width() / d.state.keys, wide = std::min(step * 0.8, 60 * s);
@@ -405,7 +404,7 @@ void paintCodebook(QPainter& p, const TheoryData& d, int factor, const QPointF& 
     p.setBrush(theme.text);
     p.drawEllipse(middle + QPointF(c, -n) * unit, 2 * s, 2 * s);
     if (d.state.codes <= 16)
-      text(p, QRectF(middle.x() + c * unit * 1.43 - 14 * s, middle.y() - n * unit * 1.43 - 8 * s, 28 * s, 16 * s), theme.label(), theme.text3,
+      text(p, QRectF(middle.x() + c * unit * 1.52 - 14 * s, middle.y() - n * unit * 1.52 - 8 * s, 28 * s, 16 * s), theme.label(), theme.text3,
            QStringLiteral("c%1").arg(j), Qt::AlignCenter);
   }
 }
@@ -426,22 +425,23 @@ void paintVector(QPainter& p, const TheoryLayout& l, double x, double y, const Q
   }
   const double length = std::hypot(x, y);
   const QPointF aside = length > 0 ? QPointF(-y, -x) / length * 13 * s : QPointF(13 * s, 0);  // beside the tip, not on the line
-  p.setFont(theme.semibold());
-  text(p, QRectF(to.x() + aside.x() - 12 * s, to.y() + aside.y() - 9 * s, 24 * s, 18 * s), theme.semibold(), colour, name, Qt::AlignCenter);
+  const QPointF middle = to + aside;
+  p.setPen(Qt::NoPen);
+  p.setBrush(washed(theme.surface, 0.8));
+  p.drawEllipse(middle, 7.5 * s, 8 * s);
+  text(p, QRectF(middle.x() - 12 * s, middle.y() - 9.5 * s, 24 * s, 18 * s), theme.semibold(), colour, name, Qt::AlignCenter);
 }
 
 void paintCircle(QPainter& p, const TheoryData& d, const TheoryLayout& l, const Theme& theme, const TheoryMarks& marks) {
-  const double s = scaleOf(theme);
   const int u = d.state.factor;
   title(p, l.circle, theme, d.state.factors() > 1 ? QStringLiteral("Codebook, factor %1").arg(u) : QStringLiteral("Codebook"),
         QStringLiteral("κ of the factor %1").arg(valueText(std::exp(d.factor_log_kappa[size_t(u)]), 5)));
   paintKeys(p, l.circle, theme, {{QStringLiteral("p(j|q) reads"), theoryReadColour(theme), Qt::SolidLine, QChar('*')},
                                  {QStringLiteral("p(j|k) writes"), theoryWriteColour(theme), Qt::SolidLine, QChar('*')}});
-  const QRectF& plot = l.circle.plot;
   p.setPen(QPen(theme.line, 1));
   p.setRenderHint(QPainter::Antialiasing, false);
-  p.drawLine(QPointF(plot.left(), l.point(0, 0).y()), QPointF(plot.right(), l.point(0, 0).y()));
-  p.drawLine(QPointF(l.point(0, 0).x(), plot.top()), QPointF(l.point(0, 0).x(), plot.bottom()));
+  p.drawLine(l.point(-1, 0), l.point(1, 0));
+  p.drawLine(l.point(0, -1), l.point(0, 1));
   paintCodebook(p, d, u, l.point(0, 0), l.unit, theme, true);
   const size_t at = size_t(2 * u);
   paintVector(p, l, d.state.k[at], d.state.k[at + 1], QStringLiteral("k"), theoryWriteColour(theme), theme, marks.on && marks.grip == QChar('k'));
@@ -462,7 +462,6 @@ void paintCircle(QPainter& p, const TheoryData& d, const TheoryLayout& l, const 
     hand(d.state.k, theoryWriteColour(theme));
     hand(d.state.q, theoryReadColour(theme));
   }
-  (void)s;
 }
 
 }  // namespace
@@ -507,7 +506,7 @@ double theoryReach(const TheoryState& state) {
   double longest = 0;
   for (size_t u = 0; u < state.q.size() / 2; ++u)
     longest = std::max({longest, std::hypot(state.q[2 * u], state.q[2 * u + 1]), std::hypot(state.k[2 * u], state.k[2 * u + 1])});
-  return std::max(state.codes <= 16 ? 1.56 : 1.42, longest * 1.15);
+  return std::max(state.codes <= 16 ? 1.7 : 1.42, longest * 1.15);
 }
 
 double theoryHeight(double width, const Theme& theme) {
@@ -526,10 +525,12 @@ TheoryLayout theoryLayout(const TheoryData& d, const QRectF& area, const Theme& 
   } else {
     // The circle is square: the plots get what it leaves.
     const double gap = kGap * s, height = (area.height() - gap) / 2;
-    const double left = std::clamp(height, 0.36 * area.width(), 0.5 * area.width());
-    for (int i = 0; i < 4; ++i)
+    const double first[] = {std::clamp(height, 0.36 * area.width(), 0.5 * area.width()), 0.5 * area.width()};
+    for (int i = 0; i < 4; ++i) {
+      const double left = first[i / 2];
       cells[i] = QRectF(i % 2 ? area.left() + left : area.left(), i / 2 ? area.top() + height + gap : area.top(),
                         i % 2 ? area.width() - left : left, height);
+    }
   }
   placeCircle(l, cells[0], d.state, s, reach > 0 ? reach : theoryReach(d.state));
   place(l.beta, cells[1], s);

@@ -253,6 +253,9 @@ void MainWindow::buildMoveMenu(QMenu* menu) {
   QMenu* with = menu->addMenu("Compare with");
   connect(with, &QMenu::aboutToShow, this, [this, with] { fillCompareMenu(with); });
   menu->addSeparator();
+  for (const ViewKind& kind : viewKinds())
+    if (kind.lab) menu->addAction(kind.title, this, [this, k = QString(kind.kind)] { openLab(k); })->setToolTip(kind.tip);
+  menu->addSeparator();
   QMenu* roles = menu->addMenu("Retrieval tokens from");
   roles->addAction("Task spans: key and answer", this, [this] { controller_->setRoleRanges({}, true); });
   roles->addAction("Brush", this, [this] { useBrushAsRoles(true); });

@@ -221,6 +221,8 @@ Dock* MainWindow::addView(const QString& kind) {
   connectView(view, dock);
   connect(dock, &QDockWidget::visibilityChanged, this, [this, dock](bool visible) {
     if (visible && !adapting_) current_dock_ = dock;
+    dock->setProperty("shown", visible);
+    QTimer::singleShot(0, this, &MainWindow::adaptToLabs);
     showReduction();
   });
   Dock* beside = nullptr;

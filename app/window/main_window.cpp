@@ -468,6 +468,7 @@ void MainWindow::closeEvent(QCloseEvent* event) {
       return;
     }
   }
+  bringPanelsBack();  // so that the next start has them
   saveSettings();
   controller_->jobs()->cancelAll();
   event->accept();

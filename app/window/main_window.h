@@ -70,6 +70,9 @@ class MainWindow : public QWidget {
   void restoreDefaultLayout();
   // Adds a view as a tab beside the current one and shows it.
   Dock* addView(const QString& kind);
+  // Shows the lab of this kind (view_factory.h), a new one when there is none. While a lab is in front and short of room the panels
+  // are away; they come back with the next other view.
+  void openLab(const QString& kind);
   // Freezes the view's layer and head; another view of the same kind takes its place in the dock.
   void pinView(Dock* dock, int layer, int head);
   void unpinView(Dock* dock);
@@ -152,6 +155,8 @@ class MainWindow : public QWidget {
   void connectTensors();
   void connectTensorView(views::TensorView* view);
   void fillCard(views::MemoryCardView* view);
+  void adaptToLabs();
+  void bringPanelsBack();
   void chooseTensor(int tensor, bool open);
   void refreshTitle();
   void refreshBrush();
@@ -193,6 +198,7 @@ class MainWindow : public QWidget {
   bool print_roles_ = false, wide_ = false, narrow_ = false, adapting_ = false, placed_ = false,
        settle_pending_ = false, devices_known_ = false, passing_ = false, switching_ = false;
   QByteArray before_full_, before_compare_;
+  QList<QPointer<Dock>> lab_hidden_, lab_raised_;  // panels that a lab sent away; those of them that were in front
   QByteArray loading_layout_;
   QPointer<views::View> last_statused_;
 };

@@ -31,7 +31,7 @@ const QList<ViewKind>& viewKinds() {
       {"value-field", "Value field", "What attention, quantised keys and RAM-Net memories answer to every query: a laboratory without a trace", false},
       {"card", "Routing-slot card", "Router, content, decay, readout and state size of the opened checkpoint", false},
       {"tensor", "Tensor", "Values, statistics and histogram of one tensor of the checkpoint", false},
-      {"theory", "Theory lab", "RAM-Net's address kernel against the exponential, with its limits and bounds; needs no trace", false},
+      {"theory", "Theory lab", "RAM-Net's address kernel against the exponential, with its limits and bounds; needs no trace", false, true},
   };
   return kinds;
 }
@@ -40,6 +40,12 @@ QString viewTitle(const QString& kind) {
   for (const ViewKind& k : viewKinds())
     if (kind == k.kind) return k.title;
   return kind;
+}
+
+bool isLab(const QString& kind) {
+  for (const ViewKind& k : viewKinds())
+    if (kind == k.kind) return k.lab;
+  return false;
 }
 
 std::optional<views::CompareLayout> compareLayout(const std::string& name) {

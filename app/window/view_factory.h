@@ -17,10 +17,12 @@ namespace slotscope::app {
 struct ViewKind {
   const char *kind, *title, *tip;
   bool standard = true;  // part of the default layout
+  bool lab = false;      // needs neither trace nor checkpoint, and room: panels give way to it
 };
 // Kinds of the view area, in menu order.
 const QList<ViewKind>& viewKinds();
 QString viewTitle(const QString& kind);
+bool isLab(const QString& kind);
 // Whether a view shows the one head that is selected, so that it can be pinned to another.
 bool showsOneHead(const QString& kind);
 
