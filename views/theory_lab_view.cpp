@@ -6,7 +6,6 @@
 #include <QGuiApplication>
 #include <QHBoxLayout>
 #include <QHeaderView>
-#include <QPainter>
 #include <QScrollArea>
 #include <QSplitter>
 #include <QTableWidget>
@@ -16,9 +15,7 @@
 #include <cmath>
 
 #include "core/error.h"
-#include "views/caption.h"
 #include "views/list_widgets.h"
-#include "views/tensor_histogram_view.h"
 #include "views/theory_controls.h"
 
 namespace slotscope::views {
@@ -243,21 +240,7 @@ void TheoryLabView::changeEvent(QEvent* event) {
 }
 
 void TheoryLabView::paintFigure(QPainter& painter, const QRectF& area, const Theme& theme, const FigureOptions& options) {
-  painter.save();
-  painter.fillRect(area, theme.surface);
-  QRectF rest = area;
-  if (options.caption) {
-    const auto& n = data_.numbers;
-    QString text = theoryCaption(data_) + QStringLiteral(" · κ = %1, target %2, log error %3 · M = %4, ξ = %5, ")
-                                              .arg(valueText(n.kappa, 7), valueText(n.target, 7), valueText(n.log_error, 6),
-                                                   valueText(n.bounds.radius, 5), valueText(n.bounds.xi, 4));
-    text += n.bounds.bound ? QStringLiteral("Theorem 2: ≤ %1").arg(valueText(*n.bounds.bound, 5)) : QStringLiteral("no bound (ξ ≥ 1)");
-    rest = paintCaption(painter, area, text, theme);
-  }
-  TheoryMarks marks;
-  marks.on = options.selection;
-  paintTheory(painter, data_, theoryLayout(data_, rest.adjusted(6, 4, -6, -4), theme), theme, marks);
-  painter.restore();
+  paintTheoryFigure(painter, data_, area, theme, options);
 }
 
 }  // namespace slotscope::views

@@ -46,7 +46,7 @@ class TheoryLabView : public View {
   void setLoading(bool, const QString&) override {}
 
   void paintFigure(QPainter&, const QRectF&, const Theme&, const FigureOptions&) override;
-  QSizeF figureSize() const override { return {900, 660}; }
+  QSizeF figureSize() const override { return kTheoryFigureSize; }
   QString csv() const override { return theoryCsv(data_); }
   QString figureKind() const override { return QStringLiteral("theory"); }
 

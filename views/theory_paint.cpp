@@ -3,7 +3,9 @@
 #include <QPainter>
 #include <QPainterPath>
 #include <algorithm>
+#include <memory>
 
+#include "views/caption.h"
 #include "views/format.h"
 #include "views/painted_view.h"
 #include "views/tensor_histogram_view.h"
@@ -566,6 +568,39 @@ void paintTheory(QPainter& p, const TheoryData& d, const TheoryLayout& l, const 
   paintWeights(p, d, l.weights, theme);
   paintPairs(p, d, l.pairs, theme, marks);
   p.restore();
+}
+
+void paintTheoryFigure(QPainter& p, const TheoryData& d, const QRectF& area, const Theme& theme, const FigureOptions& options) {
+  p.save();
+  p.fillRect(area, theme.surface);
+  QRectF rest = area;
+  if (options.caption) {
+    const auto& n = d.numbers;
+    QString words = theoryCaption(d) + QStringLiteral(" · κ = %1, target %2, log error %3 · M = %4, ξ = %5, ")
+                                           .arg(valueText(n.kappa, 7), valueText(n.target, 7), valueText(n.log_error, 6),
+                                                valueText(n.bounds.radius, 5), valueText(n.bounds.xi, 4));
+    words += n.bounds.bound ? QStringLiteral("Theorem 2: |log error| ≤ %1").arg(valueText(*n.bounds.bound, 5))
+                            : QStringLiteral("Theorem 2 gives no bound (ξ ≥ 1)");
+    rest = paintCaption(p, area, words, theme);
+  }
+  TheoryMarks marks;
+  marks.on = options.selection;
+  paintTheory(p, d, theoryLayout(d, rest.adjusted(6, 4, -6, -4), theme), theme, marks);
+  p.restore();
+}
+
+Figure theoryFigure(const TheoryState& state) {
+  const auto data = std::make_shared<const TheoryData>(theoryData(state));
+  Figure figure;
+  figure.size = kTheoryFigureSize;
+  figure.kind = QStringLiteral("theory");
+  figure.title = theoryCaption(*data);
+  figure.csv = theoryCsv(*data);
+  figure.facts = parseFacts(figure.csv);
+  figure.paint = [data](QPainter& p, const QRectF& area, const Theme& theme, const FigureOptions& options) {
+    paintTheoryFigure(p, *data, area, theme, options);
+  };
+  return figure;
 }
 
 }  // namespace slotscope::views

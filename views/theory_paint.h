@@ -8,6 +8,7 @@
 #include <QVector>
 #include <cmath>
 
+#include "views/export.h"
 #include "views/theme.h"
 #include "views/theory_data.h"
 
@@ -54,6 +55,12 @@ struct TheoryMarks {
   bool focus = false;
 };
 void paintTheory(QPainter& painter, const TheoryData& data, const TheoryLayout& layout, const Theme& theme, const TheoryMarks& marks);
+
+// All panels and a line of numbers below them; on screen and from files alike.
+void paintTheoryFigure(QPainter& painter, const TheoryData& data, const QRectF& area, const Theme& theme, const FigureOptions& options);
+// The figure of a state, as `slotscope figure` and the figure dialog export it.
+Figure theoryFigure(const TheoryState& state);
+inline constexpr QSizeF kTheoryFigureSize{900, 660};
 
 // Curves of the beta panel, in drawing order.
 struct TheoryCurve {

@@ -8,6 +8,7 @@
 #include "app/window/second_trace.h"
 #include "app/window/view_factory.h"
 #include "core/analysis/value_field_file.h"
+#include "core/analysis/theory_result.h"
 #include "core/error.h"
 #include "views/compare_model.h"
 #include "views/compare_view.h"
@@ -18,6 +19,7 @@
 #include "views/raster_view.h"
 #include "views/sweep_figure.h"
 #include "views/value_field_paint.h"
+#include "views/theory_paint.h"
 #include "views/view.h"
 
 namespace slotscope::app {
@@ -231,8 +233,13 @@ QStringList makeResultFigure(const FigureCommand& c) {
   refuseTraceOptions(c, "a result");
   const auto file = trace::ResultFile::open(c.trace);
   const std::string& kind = file->description().kind;
+  if (kind == analysis::kTheoryKind) {
+    if (!c.kind.empty() && c.kind != "theory") refuse("--kind", c.kind + " of a theory file", "theory");
+    return views::exportFigure(views::theoryFigure(views::readTheory(QString::fromStdString(c.trace))), QString::fromStdString(c.out),
+                               exportOptions(c));
+  }
   if (kind != analysis::kValueFieldKind)
-    throw Error({.file = c.trace, .item = "kind", .found = "'" + kind + "', of which there is no figure", .expected = analysis::kValueFieldKind});
+    throw Error({.file = c.trace, .item = "kind", .found = "'" + kind + "', of which there is no figure", .expected = std::string(analysis::kValueFieldKind) + " or " + analysis::kTheoryKind});
   if (!c.kind.empty() && c.kind != "value-field") refuse("--kind", c.kind + " of a value field", "value-field");
   const auto field = analysis::field_of_result(trace::read_result(c.trace, analysis::kValueFieldKind), c.trace);
   return views::exportFigure(views::valueFieldFigure(field), QString::fromStdString(c.out), exportOptions(c));
@@ -243,7 +250,7 @@ QStringList makeFigure(const FigureCommand& c) {
   const std::string format = trace::file_format(c.trace);
   if (format == "slotscope-sweep") return makeSweepFigure(c);
   if (format == "slotscope-result") return makeResultFigure(c);
-  if (c.kind.empty() || c.kind == "sweep" || c.kind == "value-field")
+  if (c.kind.empty() || c.kind == "sweep" || c.kind == "value-field" || c.kind == "theory")
     refuse("--kind", c.kind.empty() ? "not given for a trace" : c.kind + " of a trace", "heatmap, esl, esl-grid, allocation, raster, overlap or compare");
   const auto trace = trace::Trace::open(c.trace);
   checkIndex("--run", c.run, trace->run_count(), "runs");

@@ -33,6 +33,7 @@ Examples:
   slotscope figure raven.h5 --kind compare --compare gsa.h5 --out compare.pdf
   slotscope figure sweep.h5 --out accuracy.pdf
   slotscope figure field.h5 --out value-fields.pdf
+  slotscope figure theory.h5 --out theory.pdf
 
 Exit codes: 0 done, 1 the trace or the output is at fault, 2 an option is.)";
 
@@ -99,7 +100,7 @@ Launch parseCommandLine(int argc, char** argv) {
   std::string tokens, figure_size;
   sub->add_option("trace", figure.trace, "The trace, or the file of a sweep or of a result (slotscope-cli ramnet ...)")->required()->type_name("TRACE.h5");
   sub->add_option("--kind", figure.kind, "Which figure of a trace (the file of a sweep or of a result has one)")
-      ->check(CLI::IsMember({"heatmap", "esl", "esl-grid", "allocation", "raster", "overlap", "compare", "sweep", "value-field"}));
+      ->check(CLI::IsMember({"heatmap", "esl", "esl-grid", "allocation", "raster", "overlap", "compare", "sweep", "value-field", "theory"}));
   sub->add_option("--out", figure.out, "File to write: .png, .svg or .pdf")->required()->type_name("FILE");
   sub->add_option("--run", figure.run, "Which run of the trace, from 0")
       ->check(CLI::NonNegativeNumber)

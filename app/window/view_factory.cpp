@@ -28,7 +28,7 @@ const QList<ViewKind>& viewKinds() {
       {"compare", "Compare A/B", "Two traces of one prompt, side by side or as a difference", false},
       {"raster", "Router raster", "Which slots each token writes, between dense and FIFO", false},
       {"overlap", "Address overlap", "How the addresses of the tokens meet, beside induced weights and a second model's attention", false},
-      {"value-field", "Value field", "What attention, quantised keys and RAM-Net memories answer to every query: a laboratory without a trace", false},
+      {"value-field", "Value field", "What attention, quantised keys and RAM-Net memories answer to every query: a laboratory without a trace", false, true},
       {"card", "Routing-slot card", "Router, content, decay, readout and state size of the opened checkpoint", false},
       {"tensor", "Tensor", "Values, statistics and histogram of one tensor of the checkpoint", false},
       {"theory", "Theory lab", "RAM-Net's address kernel against the exponential, with its limits and bounds; needs no trace", false, true},
