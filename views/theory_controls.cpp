@@ -219,11 +219,24 @@ void TheoryControls::buildVectors(QVBoxLayout* column) {
     angle_[at]->setWrapping(true);
     angle_[at]->setSuffix(QStringLiteral("°"));
     length_[at] = number(0, TheoryState::kLongest, 0.05, 4, QStringLiteral("length of ") + name);
-    const auto put = [this, at] {
-      apply([&] { setPolar(at == 0 ? state_.q : state_.k, state_.factor, length_[at]->value(), angle_[at]->value()); });
-    };
-    connect(angle_[at], &QDoubleSpinBox::valueChanged, this, put);
-    connect(length_[at], &QDoubleSpinBox::valueChanged, this, put);
+    // What is not changed keeps all its digits; the fields show fewer.
+    connect(angle_[at], &QDoubleSpinBox::valueChanged, this, [this, at](double v) {
+      apply([&] {
+        auto& x = at == 0 ? state_.q : state_.k;
+        setPolar(x, state_.factor, std::hypot(x[size_t(2 * state_.factor)], x[size_t(2 * state_.factor) + 1]), v);
+      });
+    });
+    connect(length_[at], &QDoubleSpinBox::valueChanged, this, [this, at](double v) {
+      apply([&] {
+        auto& x = at == 0 ? state_.q : state_.k;
+        double &a = x[size_t(2 * state_.factor)], &b = x[size_t(2 * state_.factor) + 1];
+        const double length = std::hypot(a, b);
+        if (length > 0)
+          a *= v / length, b *= v / length;
+        else
+          setPolar(x, state_.factor, v, angle_[at]->value());
+      });
+    });
     auto* row = new QHBoxLayout;
     row->setSpacing(4);
     row->addWidget(angle_[at]);

@@ -84,7 +84,7 @@ TheoryLabView::TheoryLabView(Worker* worker, QWidget* parent) : View(nullptr, pa
     worker_->post(QStringLiteral("theory"), this, [this, state = data_.state] {
       auto data = std::make_shared<TheoryData>(theoryData(state, kIdleBruteForce));
       return [this, data] {
-        if (data->state == data_.state && data->log_brute_force) show(std::move(*data));
+        if (data->state == data_.state && data->log_brute_force) take(std::move(*data));
       };
     });
   });
@@ -117,7 +117,7 @@ TheoryLabView::TheoryLabView(Worker* worker, QWidget* parent) : View(nullptr, pa
 }
 
 void TheoryLabView::setState(const TheoryState& state) {
-  show(theoryData(state));
+  take(theoryData(state));
   controls_->setState(state);
   idle_->start();
 }
@@ -132,7 +132,7 @@ void TheoryLabView::hideEvent(QHideEvent* event) {
   View::hideEvent(event);
 }
 
-void TheoryLabView::show(TheoryData data) {
+void TheoryLabView::take(TheoryData data) {
   data_ = std::move(data);
   canvas_->setData(&data_);
   setAccessibleName(canvas_->accessibleName());

@@ -61,7 +61,7 @@ class TheoryLabView : public View {
 
  private:
   void tell();
-  void show(TheoryData data);
+  void take(TheoryData data);
   void fillTable();
   void copyRow(int row);
   void arrange();

@@ -180,23 +180,27 @@ void paintMark(QPainter& p, const QPointF& at, QChar mark, const QColor& colour,
 }
 
 void paintKeys(QPainter& p, const TheoryPanel& panel, const Theme& theme, const QVector<Key>& keys) {
-  const double s = scaleOf(theme), y = panel.cell.top() + 33 * s;
+  const double s = scaleOf(theme), y = panel.cell.top() + 33 * s, right = panel.cell.right() - 4 * s;
   double x = panel.cell.left() + 8 * s;
   const QFontMetricsF metrics(theme.label(), p.device());
+  const auto sample = [&](const Key& key) { return (key.mark.isNull() ? 20 : 9) * s; };
+  double names = 0;
+  for (const Key& key : keys) names += sample(key) + 4 * s + metrics.horizontalAdvance(key.name);
+  const double gap = std::clamp((right - x - names) / std::max<double>(1, double(keys.size()) - 1), 5 * s, 12 * s);
   for (const Key& key : keys) {
-    const double sample = key.mark.isNull() ? 20 * s : 9 * s, wide = metrics.horizontalAdvance(key.name);
-    if (x + sample + 4 * s + wide > panel.cell.right() - 4 * s) break;
+    const double wide = metrics.horizontalAdvance(key.name);
+    if (x + sample(key) + 4 * s + wide > right + 1) break;
     p.setRenderHint(QPainter::Antialiasing);
     if (key.mark.isNull()) {
       p.setPen(QPen(key.colour, 2, key.style, Qt::FlatCap));
-      p.drawLine(QPointF(x, y), QPointF(x + sample, y));
+      p.drawLine(QPointF(x, y), QPointF(x + sample(key), y));
     } else if (key.mark == QChar('#')) {
       p.fillRect(QRectF(x, y - 4.5 * s, 9 * s, 9 * s), key.colour);
     } else {
-      paintMark(p, {x + sample / 2, y}, key.mark, key.colour, theme, 3.5 * s);
+      paintMark(p, {x + sample(key) / 2, y}, key.mark, key.colour, theme, 3.5 * s);
     }
-    text(p, QRectF(x + sample + 4 * s, y - 9 * s, wide + 2, 18 * s), theme.label(), theme.text2, key.name);
-    x += sample + wide + 14 * s;
+    text(p, QRectF(x + sample(key) + 4 * s, y - 9 * s, wide + 2, 18 * s), theme.label(), theme.text2, key.name);
+    x += sample(key) + 4 * s + wide + gap;
   }
 }
 
@@ -293,7 +297,7 @@ void paintBeta(QPainter& p, const TheoryData& d, const TheoryPanel& panel, const
 
 void paintPairs(QPainter& p, const TheoryData& d, const TheoryPanel& panel, const Theme& theme, const TheoryMarks& marks) {
   const double s = scaleOf(theme);
-  static const char* const kinds[] = {"random angles, lengths kept", "random blocks", "k turned once around"};
+  static const char* const kinds[] = {"random angles", "random blocks", "k turned once around"};
   title(p, panel, theme, QStringLiteral("log error against q·k"),
         QStringLiteral("%1 pairs, %2").arg(count(qint64(d.cloud.q_dot_k.size())), QString::fromUtf8(kinds[int(d.state.pair_kind)])));
   double most = 0, largest_xi = 0;

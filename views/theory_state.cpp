@@ -1,7 +1,6 @@
 #include "views/theory_state.h"
 
 #include <QFile>
-#include <QFileInfo>
 #include <QJsonArray>
 #include <QJsonDocument>
 #include <QJsonObject>
@@ -11,7 +10,6 @@
 
 #include "core/analysis/theory_result.h"
 #include "core/error.h"
-#include "core/trace/sweep_file.h"
 
 namespace slotscope::views {
 
@@ -180,10 +178,12 @@ TheoryState parseTheory(const QByteArray& json, const QString& file) {
 }
 
 TheoryState readTheory(const QString& path) {
-  if (trace::file_format(path.toStdString()) == "slotscope-result")
-    return stateOf(analysis::stored_theory(trace::read_result(path.toStdString(), analysis::kTheoryKind)), path);
   QFile file(path);
   if (!file.open(QIODevice::ReadOnly)) refuse(path, QStringLiteral("file"), file.errorString(), QStringLiteral("a file that can be read"));
+  if (file.peek(8) == QByteArrayLiteral("\x89HDF\r\n\x1a\n")) {
+    file.close();
+    return stateOf(analysis::stored_theory(trace::read_result(path.toStdString(), analysis::kTheoryKind)), path);
+  }
   if (file.size() > kLargestFile)
     refuse(path, QStringLiteral("file"), QStringLiteral("%1 bytes").arg(file.size()), QStringLiteral("at most %1: a state of the theory lab").arg(kLargestFile));
   return parseTheory(file.read(kLargestFile), path);

@@ -5,6 +5,7 @@
 #include <QLineEdit>
 #include <QMenuBar>
 #include <QMimeData>
+#include <QSettings>
 #include <QSignalSpy>
 
 #include "app/window/banner.h"
@@ -18,6 +19,7 @@
 #include "app/window/tensor_model.h"
 #include "tests/app/window_test.h"
 #include "views/heatmap_view.h"
+#include "views/theory_lab_view.h"
 
 using namespace slotscope;
 using namespace slotscope::app;
@@ -44,6 +46,47 @@ class TestWindow : public QObject {
   void initTestCase() {
     trace_ = passkeyTrace(scratch_);
     QVERIFY2(!trace_.isEmpty(), "the bundled checkpoint could not be run");
+  }
+
+  void labsTakeTheRoomOfPanelsAndKeepTheirState() {
+    views::TheoryState state;
+    state.codes = 9;
+    {
+      auto window = openTrace();
+      QVERIFY(window);
+      const auto open = [&] {
+        int n = 0;
+        for (Dock* d : window->panels()->docks()) n += d->open();
+        return n;
+      };
+      const int before = open();
+      QVERIFY(before > 4);
+      window->openLab("theory");
+      QVERIFY(waitFor([&] { return open() == 0; }, 5000));
+      auto* lab = qobject_cast<views::TheoryLabView*>(window->findView("theory"));
+      QVERIFY(lab && lab == window->currentView());
+      QVERIFY(waitFor([&] { return lab->width() > 1200; }, 5000));
+      lab->setState(state);
+      Q_EMIT lab->stateChanged(lab->saved());
+      window->goToView(0);
+      QVERIFY(waitFor([&] { return open() == before; }, 5000));
+      window->openLab("theory");  // the same one again
+      QVERIFY(waitFor([&] { return open() == 0; }, 5000));
+      QCOMPARE(window->findView("theory"), static_cast<views::View*>(lab));
+      // A trace and its selection are none of the lab's.
+      QCOMPARE(lab->state(), state);
+      window->close();  // what is stored has the panels
+      int kept = 0;
+      for (Dock* d : window->panels()->docks()) kept += !d->isHidden();
+      QCOMPARE(kept, before);
+    }
+    MainWindow next;
+    next.resize(1280, 800);
+    next.show();
+    next.openLab("theory");
+    QCOMPARE(qobject_cast<views::TheoryLabView*>(next.findView("theory"))->state(), state);
+    next.restoreDefaultLayout();
+    QSettings(qEnvironmentVariable("SLOTSCOPE_SETTINGS"), QSettings::IniFormat).clear();
   }
 
   void opensTheBundledCheckpointWithItsPromptRun() {
