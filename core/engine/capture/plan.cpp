@@ -298,7 +298,7 @@ class Planner {
     const int64_t heads = capture.all_heads ? shape.heads : int64_t(capture.heads.size());
     const int64_t route_heads = capture.all_heads ? shape.route_heads : int64_t(capture.route_heads.size());
     const int64_t slots = shape.route_kind == "append" ? run_.planned : shape.slots;
-    const ElementType index = shape.wide_index || slots > 65536 ? ElementType::u32 : ElementType::u16;
+    const ElementType index = shape.wide_routes || slots > 65536 ? ElementType::u32 : ElementType::u16;
     const int64_t rows = covered(run_.tokens, run_.planned);
     ElementType type = run_.real;
     std::vector<int64_t> row;
@@ -310,7 +310,9 @@ class Planner {
         row = {route_heads, shape.top_k};
         break;
       case Field::route_weight:
-        if (options_.plan.store == "float16") type = ElementType::f16;
+        if (options_.plan.store == "float16" && !shape.wide_routes) type = ElementType::f16;
+        if (options_.plan.store == "float16" && shape.wide_routes)
+          add_note(notes_, shape.family + ": route_weight is not stored as float16, in which small weights would vanish");
         row = {route_heads, shape.top_k};
         break;
       case Field::write_strength:

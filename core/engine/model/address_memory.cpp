@@ -78,8 +78,7 @@ at::Tensor shifted(const at::Tensor& index, const AddressCode& code, const at::T
 
 }  // namespace
 
-Addresses decode_addresses(const at::Tensor& logits, const AddressCode& code, const at::Tensor& cape,
-                           int64_t first_position) {
+Addresses decode_addresses(const at::Tensor& logits, const AddressCode& code, const at::Tensor& cape, int64_t first_position) {
   TORCH_CHECK(logits.dim() == 4 && logits.size(3) == int64_t(code.factors) * code.codes, "logits shape");
   const bool gradient = c10::GradMode::is_enabled() && logits.requires_grad(), cut = code.top_k < code.slots;
   const at::Tensor plain = logits.detach(), none;
@@ -165,8 +164,7 @@ class TokenLoop {
       strength = w;
       after = keep * before + w;
     } else {
-      const at::Tensor rho =
-          in_.gamma.defined() ? retention(w, in_.gamma.select(1, t).to(w.scalar_type()).unsqueeze(-1)) : one;
+      const at::Tensor rho = in_.gamma.defined() ? retention(w, in_.gamma.select(1, t).to(w.scalar_type()).unsqueeze(-1)) : one;
       const at::Tensor kept = rho * before;
       after = kept + w;
       const at::Tensor divisor = at::where(written, after + rule_.eps, one);

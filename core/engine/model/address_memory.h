@@ -27,8 +27,7 @@ struct Addresses {
 };
 // logits [B,T,H,U d_p], float32 or float64. `cape`: uint8 [H] on the device of the logits, undefined: no head. The weights have
 // a gradient where grad mode is on and the logits require one; which slots are chosen has none.
-Addresses decode_addresses(const at::Tensor& logits, const AddressCode& code, const at::Tensor& cape,
-                           int64_t first_position);
+Addresses decode_addresses(const at::Tensor& logits, const AddressCode& code, const at::Tensor& cape, int64_t first_position);
 
 // What a write does and how a read weighs (spec: ramnet 1.5, 1.6).
 struct AddressRule {
@@ -51,8 +50,8 @@ struct AddressMemoryInput {
   at::Tensor slot;                       // [B,H,M,d_v] s (GSU), S (PDMA)
   at::Tensor written;                    // uint8 [B,H,M] 1 where a slot was ever written
   AddressRule rule;
-  bool want_writes = false;              // strength and log_decay
-  std::vector<int64_t> read_rows;        // tokens of the segment whose read_weight is wanted
+  bool want_writes = false;        // strength and log_decay
+  std::vector<int64_t> read_rows;  // tokens of the segment whose read_weight is wanted
 };
 // Token to token A[t,j] = sum_i p_t[i] strength_j[i] exp(sum of log_decay[i] w[i] over the writes of i after j, up to t), exact
 // for any rule and any eps; o_t = sum_j A[t,j] v_j (spec: ramnet 1.7).
@@ -63,7 +62,7 @@ struct AddressMemoryOutput {
   at::Tensor strength;             // [B,T,H,K] GSU: eta = w / (m + eps), PDMA: w; undefined unless wanted
   at::Tensor log_decay;            // [B,T,H,K] log of the share of the slot's value that is kept, divided by w: -inf where
                                    // nothing is kept (a first write with eps 0), 0 where w = 0
-  at::Tensor read_weight;          // [B,R,H,M] p: r, mass-aware r m / sum r m; PDMA: divided by z + eps; undefined without read_rows
+  at::Tensor read_weight;  // [B,R,H,M] p: r, mass-aware r m / sum r m; PDMA: divided by z + eps; undefined without read_rows
 };
 // Writes of a token come before its reads. The states are replaced, never written into. Differentiable in value, weights, gamma
 // and states where grad mode is on and one of them requires a gradient (address_memory_by_token); else by the kernel

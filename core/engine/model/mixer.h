@@ -29,7 +29,8 @@ struct LayerShape {
   std::string route_kind;  // sparse, dense, ring, append
   int64_t hidden = 0, heads = 0, route_heads = 0, slots = 0, top_k = 0, d_k = 0,
           d_v = 0;  // append: slots 0, grows with T; dense: top_k = slots
-  bool wide_index = false;  // slots are stored in 32 bits however few there are
+  // Slots are stored in 32 bits however few there are, and route weights never as float16: they may be of any smallness.
+  bool wide_routes = false;
   Columns decay = Columns::head, strength = Columns::selected;
   int64_t state_elements = 0;  // of the memory of one prompt, convolution tails apart; append: per token
   std::vector<Field> fields;     // what the mixer can tell, mixer_in, mixer_out and hidden apart

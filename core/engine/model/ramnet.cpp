@@ -97,9 +97,7 @@ class RamNetMixer final : public LayerMixer {
     return c_.rule.pdma ? state.tensors[1] / (state.tensors[0] + c_.rule.eps).unsqueeze(-1) : state.tensors[1];
   }
 
-  int64_t state_bytes(int64_t) const override {
-    return c_.heads * c_.code.slots * ((c_.d_v + 1) * element() + 1);
-  }
+  int64_t state_bytes(int64_t) const override { return c_.heads * c_.code.slots * ((c_.d_v + 1) * element() + 1); }
 
   int64_t work_bytes(int64_t tokens, int64_t) const override {
     const int64_t wide = c_.heads * (6 * c_.d_v + 6 * c_.logits()), addresses = c_.heads * 24 * c_.code.top_k;

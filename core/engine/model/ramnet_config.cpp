@@ -19,8 +19,8 @@ constexpr int64_t kMostState = int64_t(1) << 36;
 
 const std::set<std::string>& known_keys() {
   static const std::set<std::string> keys = {
-      "order",     "codes_per_factor", "top_k",      "renormalize_topk", "slot_order",  "update_rule", "pdma_gamma",  "state_eps",
-      "readout",   "cape_direction",   "cape_heads", "log_scale",        "output_norm", "output_gate", "cumulative",  "teacher"};
+      "order",   "codes_per_factor", "top_k",      "renormalize_topk", "slot_order",  "update_rule", "pdma_gamma", "state_eps",
+      "readout", "cape_direction",   "cape_heads", "log_scale",        "output_norm", "output_gate", "cumulative", "teacher"};
   return keys;
 }
 
@@ -63,8 +63,9 @@ class Reader {
       if (!known_keys().contains(key)) {
         std::string list;
         for (const auto& known : known_keys()) list += (list.empty() ? "" : ", ") + known;
-        r.refuse("ramnet." + formats::printable(key, 40), "not a setting of this family", list,
-                 "A setting that is not computed would give wrong numbers: take it out if it means nothing to the forward pass.");
+        r.refuse(
+            "ramnet." + formats::printable(key, 40), "not a setting of this family", list,
+            "A setting that is not computed would give wrong numbers: take it out if it means nothing to the forward pass.");
       }
       keys["ramnet." + key] = value;
     }
@@ -115,7 +116,8 @@ class Reader {
   void refuse_shared_heads() const {
     const auto shared = r_.cfg.value("num_key_value_heads");
     if (shared && *shared != c_.heads)
-      r_.refuse("num_key_value_heads", formats::printable(shared->dump(), 40), std::to_string(c_.heads) + " = num_attention_heads, or nothing",
+      r_.refuse("num_key_value_heads", formats::printable(shared->dump(), 40),
+                std::to_string(c_.heads) + " = num_attention_heads, or nothing",
                 "Every head has a memory of its own: repeat shared heads, and keep the teacher's number in ramnet.teacher.");
   }
 
@@ -135,10 +137,12 @@ class Reader {
     const std::string power = std::to_string(code.codes) + "^" + std::to_string(code.factors);
     code.slots = kernels::address_slots(code.codes, code.factors);
     if (code.slots == 0 || code.slots > kMostSlots)
-      r_.refuse("ramnet.order", power + (code.slots ? " = " + std::to_string(code.slots) : std::string()) + " slots (codes_per_factor^order)",
+      r_.refuse("ramnet.order",
+                power + (code.slots ? " = " + std::to_string(code.slots) : std::string()) + " slots (codes_per_factor^order)",
                 "at most " + std::to_string(kMostSlots) + " slots");
     if (c_.heads * code.slots > kMostState / (c_.d_v + 1))
-      r_.refuse("ramnet.order", power + " slots of " + std::to_string(c_.heads) + " heads and " + std::to_string(c_.d_v) + " value channels",
+      r_.refuse("ramnet.order",
+                power + " slots of " + std::to_string(c_.heads) + " heads and " + std::to_string(c_.d_v) + " value channels",
                 "a state of at most " + std::to_string(kMostState) + " numbers in a layer");
     const int64_t k = required("top_k", 1, int64_t(1) << 40, "the number of slots K that a token writes and reads");
     code.top_k = std::min(k, code.slots);
@@ -183,7 +187,8 @@ class Reader {
       r_.refuse(key, lists->is_array() ? std::to_string(lists->size()) + " lists" : lists->type_name(),
                 "one list of heads for each of the " + std::to_string(c_.layers) + " layers");
     int64_t count = 0;
-    for (int64_t i = 0; i < c_.layers; ++i) count += read_cape_layer(key + "[" + std::to_string(i) + "]", (*lists)[size_t(i)], c_.cape_heads[size_t(i)]);
+    for (int64_t i = 0; i < c_.layers; ++i)
+      count += read_cape_layer(key + "[" + std::to_string(i) + "]", (*lists)[size_t(i)], c_.cape_heads[size_t(i)]);
     k_.set_row(key, std::to_string(count) + " of " + std::to_string(c_.layers * c_.heads) + " heads", "config.json");
   }
 
@@ -193,11 +198,12 @@ class Reader {
     for (size_t j = 0; j < list.size(); ++j) {
       const std::string at = place + "[" + std::to_string(j) + "]";
       const bool whole = list[j].is_number_integer();
-      const int64_t head = !whole ? -1 : list[j].is_number_unsigned() ? int64_t(std::min<uint64_t>(list[j].get<uint64_t>(), INT64_MAX)) : list[j].get<int64_t>();
+      const int64_t head = !whole                         ? -1
+                           : list[j].is_number_unsigned() ? int64_t(std::min<uint64_t>(list[j].get<uint64_t>(), INT64_MAX))
+                                                          : list[j].get<int64_t>();
       if (head < 0 || head >= c_.heads)
         r_.refuse(at, formats::printable(list[j].dump(), 40), "a head from 0 to " + std::to_string(c_.heads - 1));
-      if (listed[size_t(head)])
-        r_.refuse(at, "head " + std::to_string(head) + " again", "each head once");
+      if (listed[size_t(head)]) r_.refuse(at, "head " + std::to_string(head) + " again", "each head once");
       listed[size_t(head)] = true;
       heads.push_back(head);
     }
@@ -211,7 +217,8 @@ class Reader {
     if (!given) k_.set_row(key, present ? "true" : "false", "weights");
     if (given && flag && !present) k_.warn(std::string(key) + " is true, but the weights have none: " + missing);
     if (given && !flag && present)
-      r_.refuse(key, "false, but the weights have it", "true, or weights without it", "Is config.json the one of these weights?");
+      r_.refuse(key, "false, but the weights have it", "true, or weights without it",
+                "Is config.json the one of these weights?");
     return present;
   }
 
@@ -243,7 +250,8 @@ class Reader {
       r_.cfg.warn("attention_bias is false, but the weights have biases: they are added");
     c_.mlp_bias = r_.cfg.value("mlp_bias") && r_.cfg.get_bool("mlp_bias", false);
     if (const json* teacher = k_.value("ramnet.teacher"))
-      k_.set_row("ramnet.teacher", formats::printable(teacher->dump(-1, ' ', false, json::error_handler_t::replace), 200), "config.json");
+      k_.set_row("ramnet.teacher", formats::printable(teacher->dump(-1, ' ', false, json::error_handler_t::replace), 200),
+                 "config.json");
   }
 
   const formats::Checkpoint& checkpoint_;
@@ -282,20 +290,39 @@ LayerShape RamNetConfig::shape(int layer) const {
   s.heads = s.route_heads = heads;
   s.slots = code.slots;
   s.top_k = code.top_k;
-  s.wide_index = true;
+  s.wide_routes = true;
   s.d_k = logits();
   s.d_v = d_v;
   s.decay = s.strength = Columns::selected;
   s.state_elements = heads * code.slots * (d_v + 1);
-  s.fields = {Field::route_index, Field::route_weight,      Field::log_decay,       Field::write_strength,
-              Field::read_weight, Field::read_index,        Field::read_route_weight, Field::lost_mass_write,
-              Field::lost_mass_read, Field::read_mass_written, Field::mass,         Field::slot_value,
-              Field::query,       Field::key,               Field::value,           Field::read_out,
-              Field::esl,         Field::selected,          Field::ties,            Field::margin};
+  s.fields = {Field::route_index,
+              Field::route_weight,
+              Field::log_decay,
+              Field::write_strength,
+              Field::read_weight,
+              Field::read_index,
+              Field::read_route_weight,
+              Field::lost_mass_write,
+              Field::lost_mass_read,
+              Field::read_mass_written,
+              Field::mass,
+              Field::slot_value,
+              Field::query,
+              Field::key,
+              Field::value,
+              Field::read_out,
+              Field::esl,
+              Field::selected,
+              Field::ties,
+              Field::margin};
   if (uses_gamma()) s.fields.push_back(Field::gamma);
-  s.note = std::to_string(code.factors) + " factors of " + std::to_string(code.codes) + " codes, " +
-           (rule.pdma ? "PDMA" : rule.cumulative ? "cumulative" : "GSU") + (rule.mass_aware ? ", mass-aware" : "") +
-           (cape.empty() ? ", no CAPE" : ", CAPE in " + std::to_string(cape.size()) + " of " + std::to_string(heads) + " heads");
+  s.note =
+      std::to_string(code.factors) + " factors of " + std::to_string(code.codes) + " codes, " +
+      (rule.pdma         ? "PDMA"
+       : rule.cumulative ? "cumulative"
+                         : "GSU") +
+      (rule.mass_aware ? ", mass-aware" : "") +
+      (cape.empty() ? ", no CAPE" : ", CAPE in " + std::to_string(cape.size()) + " of " + std::to_string(heads) + " heads");
   s.attributes = {{"order", int64_t(code.factors)},
                   {"codes_per_factor", int64_t(code.codes)},
                   {"slot_order", std::string(code.order == kernels::SlotOrder::factor0_least ? "factor0_least_significant"
@@ -311,8 +338,8 @@ LayerShape RamNetConfig::shape(int layer) const {
                   {"query", std::string("read logits after their log scale, U groups of d_p")},
                   {"key", std::string("write logits after their log scale, U groups of d_p")},
                   {"read_weight", std::string(rule.mass_aware ? rule.pdma ? "r z / sum of r z / (z + eps)" : "r m / sum of r m"
-                                  : rule.pdma     ? "r / (z + eps)"
-                                                  : "r")},
+                                              : rule.pdma     ? "r / (z + eps)"
+                                                              : "r")},
                   {"mass", std::string(rule.pdma ? "z, 1/M where nothing was written" : "m")},
                   {"slot_value", std::string(rule.pdma ? "S / (z + eps)" : "s")}};
   if (rule.pdma) s.attributes.emplace_back("pdma_gamma", rule.pdma_gamma);
@@ -320,10 +347,12 @@ LayerShape RamNetConfig::shape(int layer) const {
 }
 
 MemoryCard RamNetConfig::card() const {
-  const std::string k = std::to_string(code.top_k), eps = formats::number_text(rule.eps), gamma = formats::number_text(rule.pdma_gamma);
+  const std::string k = std::to_string(code.top_k), eps = formats::number_text(rule.eps),
+                    gamma = formats::number_text(rule.pdma_gamma);
   MemoryCard card;
   card.router = "top-" + k + " of " + std::to_string(code.codes) + "^" + std::to_string(code.factors) + " slots, product of " +
-                std::to_string(code.factors) + " softmaxes, for reads and writes apart" + (code.renormalize ? ", weights divided by their sum" : "");
+                std::to_string(code.factors) + " softmaxes, for reads and writes apart" +
+                (code.renormalize ? ", weights divided by their sum" : "");
   card.content = "v";
   card.formulas.router = "w_t = top_K(∏_u softmax_u(e^α W_w x_t)), r_t with W_r";
   card.formulas.content = "v_t = W_v x_t";

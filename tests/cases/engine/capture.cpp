@@ -204,6 +204,9 @@ SLOTSCOPE_CASE(fields_of_other_families) {
   CHECK(run->has("layers/0/esl"));
   CHECK(std::any_of(run->outcome.notes.begin(), run->outcome.notes.end(),
                     [](const std::string& note) { return note.find("gamma") == 0; }));
+  // All that RAM-Net tells of addresses (as in the default capture), and states under the names of all families: no notes.
+  CHECK_EQ(run_ids(*default_model(t), some_ids(4, 53), capture("addresses,esl,state_k,slot_value"))->outcome.notes,
+           std::vector<std::string>());
 }
 
 // Nothing captured: tokens and nothing else, with the same answer.

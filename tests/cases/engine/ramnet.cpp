@@ -27,7 +27,8 @@ SLOTSCOPE_CASE(equals_the_equations_written_out) {
     const TinyCheckpoint c = m.checkpoint();
     RamNetTwin twin(c);
     twin.feed(ids);
-    const double error = worst(run_ids(*load(t, c, "float64"), ids, capture("logits", 17))->values("output/logits"), twin.logits);
+    const double error =
+        worst(run_ids(*load(t, c, "float64"), ids, capture("logits", 17))->values("output/logits"), twin.logits);
     CHECK_CLOSE(error, 0, 1e-9);
     const double single = worst(run_ids(*load(t, c, "float32"), ids, capture("logits"))->values("output/logits"), twin.logits);
     CHECK_CLOSE(single, 0, 1e-4 * (t.device() == "cpu" ? 1 : 2));
@@ -81,9 +82,8 @@ namespace {
 double worst_of(const std::vector<double>& values, const std::function<double(size_t)>& expected) {
   double most = 0;
   for (size_t i = 0; i < values.size(); ++i) {
-    const double error = values[i] == expected(i) || (std::isnan(values[i]) && std::isnan(expected(i)))
-                             ? 0
-                             : std::abs(values[i] - expected(i));
+    const double error =
+        values[i] == expected(i) || (std::isnan(values[i]) && std::isnan(expected(i))) ? 0 : std::abs(values[i] - expected(i));
     if (!(error <= most)) most = error;
     if (std::isnan(error)) return NAN;
   }
@@ -113,7 +113,8 @@ SLOTSCOPE_CASE(captured_fields) {
       const auto field = [&](const char* name, size_t width, double tolerance, auto expected) {
         const auto values = run->values(at + name);
         CHECK_EQ(values.size(), T * H * width);
-        const double error = worst_of(values, [&](size_t n) { return double(expected(heads[n / width % H].steps[n / width / H], n % width)); });
+        const double error =
+            worst_of(values, [&](size_t n) { return double(expected(heads[n / width % H].steps[n / width / H], n % width)); });
         CHECK_CLOSE(error, 0, tolerance);
         most = std::max(most, error);
       };
@@ -161,11 +162,13 @@ SLOTSCOPE_CASE(captured_fields) {
       CHECK_EQ(slot.size(), 2 * H * M * d_v);
       CHECK_CLOSE(worst_of(mass, [&](size_t n) { return state(n / M / H, n / M % H).mass[n % M]; }), 0, 1e-12);
       const bool pdma = m.memory.value("update_rule", "") == "pdma";
-      CHECK_CLOSE(worst_of(slot, [&](size_t n) {
-        const auto& head = state(n / d_v / M / H, n / d_v / M % H);
-        const size_t s = n / d_v % M;
-        return head.slot[s][n % d_v] / (pdma ? head.mass[s] + m.memory.value("state_eps", 1e-6) : 1);
-      }), 0, 1e-11);
+      CHECK_CLOSE(worst_of(slot,
+                           [&](size_t n) {
+                             const auto& head = state(n / d_v / M / H, n / d_v / M % H);
+                             const size_t s = n / d_v % M;
+                             return head.slot[s][n % d_v] / (pdma ? head.mass[s] + m.memory.value("state_eps", 1e-6) : 1);
+                           }),
+                  0, 1e-11);
       // Counters: every write has a weight above 0 here.
       std::vector<double> count(H * M, 0);
       for (size_t h = 0; h < H; ++h)
@@ -251,7 +254,8 @@ SLOTSCOPE_CASE(bfloat16_keeps_the_memory_in_float32) {
           step.write = twin.address(key.data() + row * wide, twin.cape(layer, h), now);
           step.read = twin.address(query.data() + row * wide, twin.cape(layer, h), now);
           for (size_t k = 0; k < K; ++k) {
-            weights = std::max({weights, std::abs(step.write.weight[k] - w[row * K + k]), std::abs(step.read.weight[k] - r[row * K + k])});
+            weights = std::max(
+                {weights, std::abs(step.write.weight[k] - w[row * K + k]), std::abs(step.read.weight[k] - r[row * K + k])});
             step.write.slot[k] = size_t(slot[row * K + k]);
             step.read.slot[k] = size_t(read[row * K + k]);
           }
@@ -285,8 +289,9 @@ SLOTSCOPE_CASE(described) {
   CHECK_EQ(layer.state_bytes, int64_t(4 * 4 * 27 * 7));
   CHECK_EQ(layer.note, std::string("3 factors of 3 codes, GSU, CAPE in 2 of 4 heads"));
   CHECK(info.card.router.find("top-27 of 3^3 slots") == 0);
-  CHECK(std::any_of(info.notes.begin(), info.notes.end(),
-                    [](const std::string& n) { return n.find("top_k 100 is more than the 27 slots: nothing is left out") != std::string::npos; }));
+  CHECK(std::any_of(info.notes.begin(), info.notes.end(), [](const std::string& n) {
+    return n.find("top_k 100 is more than the 27 slots: nothing is left out") != std::string::npos;
+  }));
   const auto row = [&](const std::string& key) {
     for (const auto& r : info.config)
       if (r.key == key) return r.value + " / " + r.source;

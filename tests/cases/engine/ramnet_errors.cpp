@@ -44,17 +44,20 @@ void each_layer(const std::function<void(const std::string&)>& change) {
 }  // namespace
 
 SLOTSCOPE_CASE(sizes) {
-  CHECK_ERROR(inspect(t, changed({{"codes_per_factor", 1}})), "config.json", "ramnet.codes_per_factor", "2 or more", "same slot");
+  CHECK_ERROR(inspect(t, changed({{"codes_per_factor", 1}})), "config.json", "ramnet.codes_per_factor", "2 or more",
+              "same slot");
   CHECK_ERROR(inspect(t, changed({{"codes_per_factor", 0}})), "ramnet.codes_per_factor", "0", "from 2");
   CHECK_ERROR(inspect(t, changed({{"order", 0}})), "ramnet.order", "from 1");
   CHECK_ERROR(inspect(t, changed({{"order", 3.5}})), "ramnet.order", "3.5", "a whole number");
   CHECK_ERROR(inspect(t, changed({{"order", "3"}})), "ramnet.order", "a whole number");
   // d_p^U: beyond 2^63, beyond the kernels' slots, beyond what a trace can index.
-  CHECK_ERROR(inspect(t, changed({{"order", 24}, {"codes_per_factor", 1 << 24}})), "ramnet.order", "16777216^24 slots", "at most 16777216 slots");
+  CHECK_ERROR(inspect(t, changed({{"order", 24}, {"codes_per_factor", 1 << 24}})), "ramnet.order", "16777216^24 slots",
+              "at most 16777216 slots");
   CHECK_ERROR(inspect(t, changed({{"order", 16}, {"codes_per_factor", 4}})), "ramnet.order", "4^16 slots", "at most 16777216");
-  CHECK_ERROR(inspect(t, changed({{"order", 13}, {"codes_per_factor", 4}})), "ramnet.order", "4^13 = 67108864 slots", "at most 16777216");
-  CHECK_ERROR(inspect(t, changed({{"order", 12}, {"codes_per_factor", 4}}, {{"head_dim", 1 << 20}})), "ramnet.order", "4^12 slots of 4 heads",
-              "a state of at most 68719476736 numbers");
+  CHECK_ERROR(inspect(t, changed({{"order", 13}, {"codes_per_factor", 4}})), "ramnet.order", "4^13 = 67108864 slots",
+              "at most 16777216");
+  CHECK_ERROR(inspect(t, changed({{"order", 12}, {"codes_per_factor", 4}}, {{"head_dim", 1 << 20}})), "ramnet.order",
+              "4^12 slots of 4 heads", "a state of at most 68719476736 numbers");
   CHECK_ERROR(inspect(t, changed({{"top_k", 0}})), "ramnet.top_k", "0", "from 1");
   CHECK_ERROR(inspect(t, changed({{"top_k", -3}})), "ramnet.top_k", "-3");
   CHECK(any_has(inspect(t, changed({{"top_k", 28}})).notes, "ramnet.top_k 28 is more than the 27 slots: nothing is left out"));
@@ -75,7 +78,8 @@ SLOTSCOPE_CASE(sizes) {
 SLOTSCOPE_CASE(rules) {
   CHECK_ERROR(inspect(t, changed({{"update_rule", "ema"}})), "ramnet.update_rule", "\"ema\"", "gsu or pdma");
   CHECK_ERROR(inspect(t, changed({{"readout", "mass"}})), "ramnet.readout", "\"mass\"", "standard or mass_aware");
-  CHECK_ERROR(inspect(t, changed({{"slot_order", "kronecker"}})), "ramnet.slot_order", "factor0_least_significant or factor0_most_significant");
+  CHECK_ERROR(inspect(t, changed({{"slot_order", "kronecker"}})), "ramnet.slot_order",
+              "factor0_least_significant or factor0_most_significant");
   CHECK_ERROR(inspect(t, changed({{"renormalize_topk", 1}})), "ramnet.renormalize_topk", "true or false");
   CHECK_ERROR(inspect(t, changed({{"state_eps", -1e-6}})), "ramnet.state_eps", "-1e-06", "0 or more");
   CHECK_ERROR(inspect(t, changed({{"pdma_gamma", -0.5}})), "ramnet.pdma_gamma", "-0.5", "0 or more");
@@ -85,8 +89,10 @@ SLOTSCOPE_CASE(rules) {
   CHECK_ERROR(inspect(t, changed({{"beta", 2}})), "ramnet.beta", "not a setting of this family", "cape_direction, cape_heads");
   CHECK(any_has(inspect(t, changed({{"pdma_gamma", 2}})).notes, "ramnet.pdma_gamma has no effect with update_rule gsu"));
   CHECK_ERROR(inspect(t, changed({}, {{"hidden_act", "gelu"}})), "hidden_act", "gelu", "silu");
-  CHECK_ERROR(inspect(t, changed({}, {{"attn", {{"layers", {0}}, {"num_heads", 4}}}})), "attn", "every layer is a RAM-Net layer");
-  CHECK_ERROR(inspect(t, changed({}, {{"num_key_value_heads", 2}})), "num_key_value_heads", "2", "4 = num_attention_heads", "ramnet.teacher");
+  CHECK_ERROR(inspect(t, changed({}, {{"attn", {{"layers", {0}}, {"num_heads", 4}}}})), "attn",
+              "every layer is a RAM-Net layer");
+  CHECK_ERROR(inspect(t, changed({}, {{"num_key_value_heads", 2}})), "num_key_value_heads", "2", "4 = num_attention_heads",
+              "ramnet.teacher");
   CHECK_EQ(inspect(t, changed({}, {{"num_key_value_heads", 4}})).layers[0].heads, int64_t(4));
   CHECK_ERROR(inspect(t, made_ramnet(), "fla"), "--flavour", "fla", "ramnet");
   CHECK_ERROR(inspect(t, changed({}, {{"quantization_config", {{"quant_method", "gptq"}}}})), "quantization_config", "gptq");
@@ -103,7 +109,8 @@ SLOTSCOPE_CASE(cape) {
   CHECK_ERROR(inspect(t, changed({{"cape_heads", {{1.5}, {1}}}})), "ramnet.cape_heads[0][0]", "1.5");
   CHECK_ERROR(inspect(t, changed({{"cape_heads", {{"1"}, {1}}}})), "ramnet.cape_heads[0][0]");
   CHECK_ERROR(inspect(t, changed({{"cape_heads", {{uint64_t(-1)}, {1}}}})), "ramnet.cape_heads[0][0]", "18446744073709551615");
-  CHECK_ERROR(inspect(t, changed({{"cape_heads", {{2, 0, 2}, {1}}}})), "ramnet.cape_heads[0][2]", "head 2 again", "each head once");
+  CHECK_ERROR(inspect(t, changed({{"cape_heads", {{2, 0, 2}, {1}}}})), "ramnet.cape_heads[0][2]", "head 2 again",
+              "each head once");
   CHECK_EQ(inspect(t, without("cape_heads")).layers[0].note, std::string("3 factors of 3 codes, GSU, no CAPE"));
   CHECK_EQ(logits(t, changed({{"cape_heads", {{2, 0}, {1}}}})), logits(t, made_ramnet()));
 }
@@ -160,6 +167,32 @@ SLOTSCOPE_CASE(tensors_that_may_be_left_out) {
   CHECK_ERROR(inspect(t, extra), "surprise", "not part of the model");
 }
 
+// What every family shares: a base model's names, a tied head, the embedding's rows, refusals of the skeleton.
+SLOTSCOPE_CASE(skeleton) {
+  const auto expected = logits(t, made_ramnet());
+  TinyCheckpoint base = made_ramnet({}, {"log_scale", "gate"}, {{"tie_word_embeddings", true}});
+  const auto tied = logits(t, base);
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : base.tensors) names.push_back(name);
+  for (const auto& name : names) base.rename(name, name.substr(6));
+  CHECK_EQ(logits(t, base), tied);
+  CHECK(any_has(inspect(t, base).notes, "saved as a base model"));
+  CHECK_EQ(inspect(t, changed({}, {{"vocab_size", 64}})).vocab_rows, int64_t(53));
+  CHECK_EQ(logits(t, changed({}, {{"dtype", "bfloat16"}, {"rope_theta", 10000}})), expected);
+  CHECK(any_has(inspect(t, changed({}, {{"rope_theta", 10000}})).notes, "keys without effect in this model: rope_theta"));
+  CHECK_ERROR(inspect(t, changed({}, {{"attnres_block_size", 2}})), "attnres_block_size");
+  CHECK_ERROR(inspect(t, changed({}, {{"hidden_size", "32"}})), "hidden_size");
+  CHECK_ERROR(inspect(t, changed({}, {{"hidden_size", 48}})), "[53, 32]", "[53, 48]");
+  CHECK_ERROR(inspect(t, changed({{"cape_heads", nullptr}}, {{"num_hidden_layers", 3}})), "layers.2.", "missing");
+  CHECK_ERROR(inspect(t, changed({{"cape_heads", nullptr}}, {{"num_hidden_layers", 1}})), "layers.1.", "a layer from 0 to 0");
+  CHECK_ERROR(inspect(t, changed({}, {{"head_dim", 1 << 21}})), "head_dim", "at most 1048576");
+  CHECK_ERROR(inspect(t, changed({}, {{"num_attention_heads", 1 << 20}})), "num_attention_heads");
+  CHECK_ERROR(inspect(t, changed({}, {{"rms_norm_eps", 0}})), "rms_norm_eps", "above 0");
+  TinyCheckpoint headless = made_ramnet();
+  headless.tensors.erase("lm_head.weight");
+  CHECK_ERROR(inspect(t, headless), "lm_head.weight", "never made up");
+}
+
 // Settings that look wrong and have a meaning: equal logits, infinite gates, saturated addresses.
 SLOTSCOPE_CASE(limits) {
   // beta = 0: every slot has probability 1/M, ties go to the lower slots.
@@ -180,7 +213,8 @@ SLOTSCOPE_CASE(limits) {
   // gamma = -infinity is the cumulative mean, +infinity keeps only the last write.
   for (const double sign : {-1.0, 1.0}) {
     TinyCheckpoint extreme = made_ramnet();
-    each_layer([&](const std::string& p) { extreme.set(p + "gamma_proj.bias", std::vector<float>(4, float(sign * INFINITY))); });
+    each_layer(
+        [&](const std::string& p) { extreme.set(p + "gamma_proj.bias", std::vector<float>(4, float(sign * INFINITY))); });
     const auto found = logits(t, extreme);
     CHECK(std::all_of(found.begin(), found.end(), [](double v) { return std::isfinite(v); }));
     if (sign < 0) CHECK_CLOSE(worst(found, logits(t, changed({{"cumulative", true}}))), 0, 1e-12);
@@ -193,7 +227,8 @@ SLOTSCOPE_CASE(limits) {
     sharp.set(p + "w_log_scale", std::vector<float>(4, 9));
     sharp.set(p + "r_log_scale", std::vector<float>(4, 9));
   });
-  for (const json& rule : {json::object(), json{{"state_eps", 0.0}}, json{{"readout", "mass_aware"}}, json{{"update_rule", "pdma"}, {"pdma_gamma", 0.0}}}) {
+  for (const json& rule : {json::object(), json{{"state_eps", 0.0}}, json{{"readout", "mass_aware"}},
+                           json{{"update_rule", "pdma"}, {"pdma_gamma", 0.0}}}) {
     TinyCheckpoint c = sharp;
     c.config["ramnet"].update(rule);
     for (const char* dtype : {"float64", "float32"}) {

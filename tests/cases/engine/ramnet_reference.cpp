@@ -32,9 +32,10 @@ TinyCheckpoint exact_layer(const json& memory, const json& rules, const json& ga
   json own = {{"order", U}, {"codes_per_factor", d_p}, {"top_k", memory.at("K")}};
   own.update(rules);
   TinyCheckpoint c;
-  c.config = {{"model_type", "ramnet"},    {"hidden_size", 64}, {"num_hidden_layers", 1}, {"num_attention_heads", 1},
-              {"head_dim", d_v},           {"vocab_size", 16},  {"intermediate_size", 1}, {"rms_norm_eps", 1e-300},
-              {"tie_word_embeddings", false}, {"eos_token_id", nullptr}, {"ramnet", own}};
+  c.config = {{"model_type", "ramnet"},   {"hidden_size", 64},      {"num_hidden_layers", 1},
+              {"num_attention_heads", 1}, {"head_dim", d_v},        {"vocab_size", 16},
+              {"intermediate_size", 1},   {"rms_norm_eps", 1e-300}, {"tie_word_embeddings", false},
+              {"eos_token_id", nullptr},  {"ramnet", own}};
   const std::string p = "model.layers.0.", a = p + "attn.";
   c.shape("model.embed_tokens.weight", {16, 64});
   for (size_t t = 0; t < 16; ++t)
@@ -57,14 +58,17 @@ TinyCheckpoint exact_layer(const json& memory, const json& rules, const json& ga
     c.shape(p + norm, {64});
     for (float& v : c.tensors.at(p + norm).values) v = 0.25;
   }
-  for (const auto& [name, shape] : std::map<std::string, std::vector<int64_t>>{
-           {p + "mlp.gate_proj.weight", {1, 64}}, {p + "mlp.up_proj.weight", {1, 64}}, {p + "mlp.down_proj.weight", {64, 1}},
-           {"model.norm.weight", {64}}, {"lm_head.weight", {16, 64}}})
+  for (const auto& [name, shape] : std::map<std::string, std::vector<int64_t>>{{p + "mlp.gate_proj.weight", {1, 64}},
+                                                                               {p + "mlp.up_proj.weight", {1, 64}},
+                                                                               {p + "mlp.down_proj.weight", {64, 1}},
+                                                                               {"model.norm.weight", {64}},
+                                                                               {"lm_head.weight", {16, 64}}})
     c.shape(name, shape);
   return c;
 }
 
-std::shared_ptr<trace::Trace> run_to_file(Context& t, const TinyCheckpoint& c, const std::vector<int32_t>& ids, int64_t segment) {
+std::shared_ptr<trace::Trace> run_to_file(Context& t, const TinyCheckpoint& c, const std::vector<int32_t>& ids,
+                                          int64_t segment) {
   const auto folder = t.temp();
   c.write(folder);
   const auto model = load_model(folder, "float64", t.device());
@@ -148,11 +152,14 @@ SLOTSCOPE_CASE(memory_runs) {
     CHECK_CLOSE(error, 0, 1e-12);
     most = std::max(most, error);
   };
-  for (const Variant& v : {Variant{"nope", json::array({json::array()}), 1}, Variant{"cape_plus", {{0}}, 1}, Variant{"cape_minus", {{0}}, -1}}) {
+  for (const Variant& v :
+       {Variant{"nope", json::array({json::array()}), 1}, Variant{"cape_plus", {{0}}, 1}, Variant{"cape_minus", {{0}}, -1}}) {
     const json& expected = memory.at("runs").at(v.run);
     for (const char* readout : {"standard", "mass_aware"})
       for (const std::string update : {"gsu 0", "gsu 1e-6", "pdma"}) {
-        json rules = {{"cape_heads", v.cape}, {"cape_direction", v.direction}, {"readout", readout},
+        json rules = {{"cape_heads", v.cape},
+                      {"cape_direction", v.direction},
+                      {"readout", readout},
                       {"state_eps", update == "gsu 0" ? 0.0 : 1e-6}};
         if (update == "pdma") rules.update({{"update_rule", "pdma"}, {"pdma_gamma", 0.5}});
         const auto trace = run_to_file(t, exact_layer(memory, rules, memory.at("gamma")), first_ids(T), 4);
@@ -197,8 +204,13 @@ SLOTSCOPE_CASE(retention_gate) {
     const double w = row.at("w"), gamma = row.at("gamma"), rho = row.at("retention");
     if (w == 0 || w == 1) continue;  // no finite logits: the kernels' cases have them
     const double logit = std::log(w) - std::log1p(-w);
-    const json one = {{"U", 1}, {"d_p", 2}, {"K", 2}, {"d_v", 1}, {"values", {{1}, {1}}},
-                      {"read_logits", {{{0, 0}}, {{0, 0}}}}, {"write_logits", {{{0, 0}}, {{0, logit}}}}};
+    const json one = {{"U", 1},
+                      {"d_p", 2},
+                      {"K", 2},
+                      {"d_v", 1},
+                      {"values", {{1}, {1}}},
+                      {"read_logits", {{{0, 0}}, {{0, 0}}}},
+                      {"write_logits", {{{0, 0}}, {{0, logit}}}}};
     const auto trace = run_to_file(t, exact_layer(one, {{"state_eps", 0.0}}, {0.0, gamma}), first_ids(2), 2);
     const auto mass = trace->read(0, "layers/0/mass");  // after token 0: 1/2 in both; after token 1: rho / 2 + w
     CHECK_EQ(mass.size(), size_t(4));
@@ -236,7 +248,8 @@ SLOTSCOPE_CASE(cumulative_limit) {
   for (const json& step : limit.at("approach")) {
     const double gap = worst(run(json::object(), step.at("gamma"))->read(0, "layers/0/read_out"), outs["standard"]);
     CHECK_CLOSE(gap, step.at("max_abs_gap_to_limit").get<double>(), 1e-12);
-    const double aware = worst(run({{"readout", "mass_aware"}}, step.at("gamma"))->read(0, "layers/0/read_out"), outs["mass_aware"]);
+    const double aware =
+        worst(run({{"readout", "mass_aware"}}, step.at("gamma"))->read(0, "layers/0/read_out"), outs["mass_aware"]);
     CHECK_CLOSE(aware, 0, std::exp(step.at("gamma").get<double>()));
   }
 }

@@ -40,7 +40,8 @@ std::shared_ptr<trace::Trace> run_to_file(Context& t, const TinyCheckpoint& c, c
 SLOTSCOPE_CASE(attribution_explains_the_output) {
   const auto ids = some_ids(45, 53);
   for (const MadeRamNet& m : made_ramnet_models())
-    for (const auto& [dtype, segment, tolerance] : {std::tuple{"float64", 0, 1e-11}, std::tuple{"float64", 7, 1e-11}, std::tuple{"float32", 0, 1e-4}}) {
+    for (const auto& [dtype, segment, tolerance] :
+         {std::tuple{"float64", 0, 1e-11}, std::tuple{"float64", 7, 1e-11}, std::tuple{"float32", 0, 1e-4}}) {
       const TinyCheckpoint c = m.checkpoint();
       RamNetTwin twin(c);
       twin.feed(ids);
@@ -71,7 +72,8 @@ SLOTSCOPE_CASE(attribution_explains_the_output) {
       CHECK(large > 0.1);
       CHECK_CLOSE(sums, 0, tolerance);
       CHECK_CLOSE(rows, 0, tolerance);
-      if (segment == 0) t.note(m.name + " " + dtype + ": |o| up to " + sci(large) + ", worst sum " + sci(sums) + ", worst row " + sci(rows));
+      if (segment == 0)
+        t.note(m.name + " " + dtype + ": |o| up to " + sci(large) + ", worst sum " + sci(sums) + ", worst row " + sci(rows));
     }
 }
 
@@ -114,7 +116,8 @@ SLOTSCOPE_CASE(survival_is_never_nan) {
           }
         }
         for (int slot = 0; slot < w.slots; ++slot) {
-          for (const double share : analysis::retained(w, slot, int64_t(ids.size()) - 1)) CHECK(share >= 0 && share <= 1 + 1e-9);
+          for (const double share : analysis::retained(w, slot, int64_t(ids.size()) - 1))
+            CHECK(share >= 0 && share <= 1 + 1e-9);
           CHECK(analysis::tokens_held(w, slot, int64_t(ids.size()) - 1) >= 0);
         }
         analysis::GridRequest request;
@@ -187,4 +190,23 @@ SLOTSCOPE_CASE(parts_of_a_trace) {
       CHECK_CLOSE(a.weight[j], expected.weight[j], 1e-12);
   }
   CHECK_ERROR(analysis::load_head(*trace, 0, 1, 2), "head 2 was not captured");
+}
+
+// float16 has no numbers for the weights of a large product code: they are stored in full whatever --store says.
+SLOTSCOPE_CASE(small_weights_are_kept) {
+  TinyCheckpoint c = made_ramnet({{"top_k", 27}});
+  for (const char* layer : {"model.layers.0.attn.", "model.layers.1.attn."})
+    c.set(std::string(layer) + "w_log_scale", {3, 3, 3, 3});
+  const auto folder = t.temp();
+  c.write(folder);
+  engine::RunOptions options = capture("attribution,value,read_out,esl");
+  options.plan.store = "float16";
+  options.plan.read_at = "all";
+  const auto run = run_ids(*load_model(folder, "float32", t.device()), some_ids(10, 53), options);
+  const auto weight = run->values("layers/0/route_weight");
+  int small = 0;
+  for (const double w : weight) small += w > 0 && w < 1e-9;
+  CHECK(small > 50);
+  CHECK_EQ(run->outcome.notes,
+           std::vector<std::string>({"ramnet: route_weight is not stored as float16, in which small weights would vanish"}));
 }

@@ -81,7 +81,11 @@ inline const std::vector<MadeRamNet>& made_ramnet_models() {
       {"gsu eps 0, biases, norm", {{"state_eps", 0.0}}, {"bias", "gate", "norm", "log_scale"}},
       {"mass-aware", {{"readout", "mass_aware"}, {"cape_direction", -1}}},
       {"mass-aware eps 0, most significant first",
-       {{"readout", "mass_aware"}, {"state_eps", 0.0}, {"slot_order", "factor0_most_significant"}, {"codes_per_factor", 4}, {"order", 2}},
+       {{"readout", "mass_aware"},
+        {"state_eps", 0.0},
+        {"slot_order", "factor0_most_significant"},
+        {"codes_per_factor", 4},
+        {"order", 2}},
        {}},
       {"cumulative, renormalised", {{"cumulative", true}, {"renormalize_topk", true}, {"state_eps", 1e-3}}},
       {"all slots", {{"order", 2}, {"top_k", 40}, {"cape_heads", {nlohmann::json::array(), {0, 1, 2, 3}}}}, {"bias"}},
@@ -113,8 +117,8 @@ class RamNetTwin {
     double read_mass = 0;
   };
   struct Head {
-    Vec mass;                     // [M]: m, or z
-    std::vector<Vec> slot;        // [M] of [d_v]: s, or S
+    Vec mass;               // [M]: m, or z
+    std::vector<Vec> slot;  // [M] of [d_v]: s, or S
     std::set<size_t> written;
     std::vector<Step> steps;
   };
@@ -189,7 +193,8 @@ class RamNetTwin {
       double log_p = 0;
       size_t rest = slot;
       for (size_t digit = 0; digit < U_; ++digit, rest /= d_p_) {
-        const size_t u = m_.value("slot_order", "factor0_least_significant") == "factor0_least_significant" ? digit : U_ - 1 - digit;
+        const size_t u =
+            m_.value("slot_order", "factor0_least_significant") == "factor0_least_significant" ? digit : U_ - 1 - digit;
         double sum = 0;
         for (size_t j = 0; j < d_p_; ++j) sum += std::exp(logit[u * d_p_ + j]);
         log_p += logit[u * d_p_ + rest % d_p_] - std::log(sum);
@@ -202,7 +207,8 @@ class RamNetTwin {
     double kept = 0;
     for (size_t i = 0; i < k; ++i) {
       const auto step = std::ptrdiff_t(position % M_) * m_.value("cape_direction", 1);
-      a.slot.push_back(shift ? size_t((std::ptrdiff_t(all[i].second) + step + std::ptrdiff_t(M_)) % std::ptrdiff_t(M_)) : all[i].second);
+      a.slot.push_back(shift ? size_t((std::ptrdiff_t(all[i].second) + step + std::ptrdiff_t(M_)) % std::ptrdiff_t(M_))
+                             : all[i].second);
       a.weight.push_back(std::exp(-all[i].first));
       kept += a.weight.back();
     }

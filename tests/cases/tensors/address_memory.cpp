@@ -54,9 +54,10 @@ constexpr int64_t kBatch = 2, kTokens = 6, kHeads = 2, kWidth = 3;
 // Everything that has a gradient, as one list: read and write logits, values, gamma, the states before.
 std::vector<at::Tensor> arguments(const Variant& v, const at::TensorOptions& options) {
   const int64_t wide = int64_t(v.code.factors) * v.code.codes, slots = v.code.slots;
-  std::vector<at::Tensor> list = {at::randn({kBatch, kTokens, kHeads, wide}, options), at::randn({kBatch, kTokens, kHeads, wide}, options),
-                                  at::randn({kBatch, kTokens, kHeads, kWidth}, options), at::randn({kBatch, kTokens, kHeads}, options),
-                                  at::rand({kBatch, kHeads, slots}, options) + 0.1, at::randn({kBatch, kHeads, slots, kWidth}, options)};
+  std::vector<at::Tensor> list = {
+      at::randn({kBatch, kTokens, kHeads, wide}, options),   at::randn({kBatch, kTokens, kHeads, wide}, options),
+      at::randn({kBatch, kTokens, kHeads, kWidth}, options), at::randn({kBatch, kTokens, kHeads}, options),
+      at::rand({kBatch, kHeads, slots}, options) + 0.1,      at::randn({kBatch, kHeads, slots, kWidth}, options)};
   list[3].select(1, 2).zero_();  // where the two branches of the gate meet
   return list;
 }
@@ -121,12 +122,13 @@ SLOTSCOPE_CASE(differentiable_form_equals_the_kernels) {
       for (const Both* other : {&plain, &graded}) {
         CHECK(at::equal(kernel.write.index, other->write.index) && at::equal(kernel.read.index, other->read.index));
         CHECK(at::equal(kernel.memory.written, other->memory.written));
-        for (const auto& [x, y] : {std::pair{&kernel.write.weight, &other->write.weight}, std::pair{&kernel.read.weight, &other->read.weight},
-                                   std::pair{&kernel.write.lost, &other->write.lost}, std::pair{&kernel.write.gap, &other->write.gap},
-                                   std::pair{&kernel.memory.output, &other->memory.output}, std::pair{&kernel.memory.mass, &other->memory.mass},
-                                   std::pair{&kernel.memory.slot, &other->memory.slot}, std::pair{&kernel.memory.strength, &other->memory.strength},
-                                   std::pair{&kernel.memory.read_mass, &other->memory.read_mass},
-                                   std::pair{&kernel.memory.read_weight, &other->memory.read_weight}}) {
+        for (const auto& [x, y] :
+             {std::pair{&kernel.write.weight, &other->write.weight}, std::pair{&kernel.read.weight, &other->read.weight},
+              std::pair{&kernel.write.lost, &other->write.lost}, std::pair{&kernel.write.gap, &other->write.gap},
+              std::pair{&kernel.memory.output, &other->memory.output}, std::pair{&kernel.memory.mass, &other->memory.mass},
+              std::pair{&kernel.memory.slot, &other->memory.slot}, std::pair{&kernel.memory.strength, &other->memory.strength},
+              std::pair{&kernel.memory.read_mass, &other->memory.read_mass},
+              std::pair{&kernel.memory.read_weight, &other->memory.read_weight}}) {
           const double error = gap(x->detach(), y->detach());
           CHECK_CLOSE(error, 0, tolerance);
           most = std::max(most, error);
@@ -145,8 +147,9 @@ SLOTSCOPE_CASE(gradient_equals_finite_differences) {
   for (const Variant& v : variants()) {
     std::vector<at::Tensor> a = arguments(v, options);
     const int64_t slots = v.code.slots;
-    const std::vector<at::Tensor> weights = {at::randn({kBatch, kTokens, kHeads, kWidth}, options), at::randn({kBatch, kHeads, slots}, options),
-                                             at::randn({kBatch, kHeads, slots, kWidth}, options), at::randn({kBatch, kTokens, kHeads}, options)};
+    const std::vector<at::Tensor> weights = {
+        at::randn({kBatch, kTokens, kHeads, kWidth}, options), at::randn({kBatch, kHeads, slots}, options),
+        at::randn({kBatch, kHeads, slots, kWidth}, options), at::randn({kBatch, kTokens, kHeads}, options)};
     for (at::Tensor& t : a) t.requires_grad_();
     loss(v, a, weights).backward();
     double most = 0, largest = 0;
@@ -287,4 +290,40 @@ SLOTSCOPE_CASE(edited_writes) {
         most = std::max(most, std::abs(head.mass[size_t(i)] - state.tensors[0][b][h][i].item<double>()));
     }
   CHECK_CLOSE(most, 0, 1e-12);
+}
+
+// Through a whole layer: the slope of the output along a random direction of the input, over two segments of one prompt.
+SLOTSCOPE_CASE(gradient_through_a_layer) {
+  for (const MadeRamNet& m : made_ramnet_models()) {
+    if (m.memory.value("update_rule", "gsu") == "pdma" && m.memory.value("state_eps", 1e-6) != 0)
+      continue;  // a stand-in's slope
+    const auto folder = t.temp();
+    m.checkpoint().write(folder);
+    const auto checkpoint = formats::Checkpoint::open(folder);
+    const auto family = read_ramnet(*checkpoint, "");
+    Numerics numerics;
+    numerics.compute = numerics.exact = numerics.router = at::kDouble;
+    Progress progress;
+    const auto mixer = family->mixer(1, "model.layers.1.attn.", Weights(*checkpoint, numerics, progress));
+    at::manual_seed(4);
+    const auto options = at::TensorOptions().dtype(at::kDouble);
+    const at::Tensor x = at::randn({1, 9, 32}, options), direction = at::randn({1, 9, 32}, options),
+                     weight = at::randn({1, 9, 32}, options);
+    Observer nobody;
+    const auto loss = [&](const at::Tensor& input) {
+      MixerState state = mixer->initial_state(1);
+      const at::Tensor first = mixer->forward(input.slice(1, 0, 5), state, nobody),
+                       rest = mixer->forward(input.slice(1, 5), state, nobody);
+      return (at::cat({first, rest}, 1) * weight).sum();
+    };
+    const at::Tensor leaf = x.clone().requires_grad_();
+    loss(leaf).backward();
+    const double along = (leaf.grad() * direction).sum().item<double>();
+    constexpr double h = 1e-5;
+    const auto step = [&](double by) { return loss(x + by * direction).item<double>(); };
+    const double slope = (8 * (step(h) - step(-h)) - (step(2 * h) - step(-2 * h))) / (12 * h);
+    CHECK(std::abs(slope) > 1e-2);
+    CHECK_CLOSE(along, slope, 1e-7 * std::max(1.0, std::abs(slope)));
+    t.note(m.name + ": slope " + sci(slope) + ", off by " + sci(std::abs(along - slope)));
+  }
 }
