@@ -397,6 +397,9 @@ void FieldGpu::start_on_lane(const Field& in) {
 }
 void FieldGpu::start(const ExponentialField<double>& in) { start_on_lane(in); }
 void FieldGpu::start(const AddressField<double>& in) { start_on_lane(in); }
+void FieldGpu::discard() noexcept {
+  for (Lane& lane : lanes_->lane) lane.outputs.clear();
+}
 void FieldGpu::finish() {
   for (size_t i = 0; i < 3; ++i) lanes_->lane[(lanes_->next + i) % 3].collect();
 }

@@ -92,6 +92,7 @@ class FieldGpu {
   void start(const ExponentialField<double>&);
   void start(const AddressField<double>&);
   void finish();
+  void discard() noexcept;  // forgets the fields on their way: their arrays may go
 
  private:
   struct Lane;

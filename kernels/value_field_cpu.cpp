@@ -223,6 +223,7 @@ bool FieldGpu::takes(const AddressField<double>&) { return false; }
 void FieldGpu::start(const ExponentialField<double>&) {}
 void FieldGpu::start(const AddressField<double>&) {}
 void FieldGpu::finish() {}
+void FieldGpu::discard() noexcept {}
 #endif
 
 }  // namespace slotscope::kernels

@@ -37,7 +37,7 @@ Examples:
 }
 
 struct FieldCommand {
-  std::string preset = "paper", settings, layout, values, space, rows, columns, out;
+  std::string preset = "paper", settings, layout, values, space, rows, columns, device = "auto", out;
   std::vector<std::string> keys_at, panels;
   std::optional<int> keys, grid;
   std::optional<uint64_t> seed;
@@ -138,7 +138,7 @@ void print(const analysis::ValueField& f, const FieldCommand& c, double seconds,
   const auto& s = f.settings;
   if (console.json) {
     Json j = {{"out", c.out.empty() ? Json(nullptr) : Json(c.out)}, {"space", s.space == analysis::FieldSpace::torus ? "torus" : "plane"},
-              {"tau", s.tau}, {"beta_star", f.beta_star}, {"keys", s.keys.size()}, {"grid", s.grid}, {"channels", s.channels}, {"seconds", seconds}};
+              {"tau", s.tau}, {"beta_star", f.beta_star}, {"keys", s.keys.size()}, {"grid", s.grid}, {"channels", s.channels}, {"device", f.on_gpu ? "cuda" : "cpu"}, {"seconds", seconds}};
     j["rows"] = Json::array();
     for (const double row : s.rows) j["rows"].push_back(std::isfinite(row) ? Json(row) : Json(nullptr));
     j["columns"] = Json::array();
@@ -154,7 +154,7 @@ void print(const analysis::ValueField& f, const FieldCommand& c, double seconds,
     return console.out_json(j);
   }
   std::string text = count_text(int64_t(s.keys.size())) + " keys, tau " + number_text(s.tau) + ", beta* " + number_text(f.beta_star) + ", " + std::to_string(s.grid) + " x " +
-                     std::to_string(s.grid) + " queries, " + number_text(seconds, 2) + " s" + "\n";
+                     std::to_string(s.grid) + " queries, " + number_text(seconds, 2) + " s" + (f.on_gpu ? " on the GPU" : "") + "\n";
   for (size_t row = 0; row < s.rows.size(); ++row)
     for (size_t column = 0; column < s.columns.size(); ++column) {
       const auto& panel = f.at(row, column);
@@ -178,7 +178,10 @@ int run(const FieldCommand& c, const Console& console) {
   const analysis::FieldSettings settings = settings_of(c);
   Progress& progress = cancel_on_signal();
   const auto start = std::chrono::steady_clock::now();
-  const auto field = analysis::value_field(settings, &progress);
+  const auto place = c.device == "cpu"    ? analysis::FieldPlace::cpu
+                     : c.device == "cuda" ? analysis::FieldPlace::gpu
+                                          : analysis::FieldPlace::automatic;
+  const auto field = analysis::value_field(settings, &progress, nullptr, place);
   if (!field) return kExitCancelled;
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (!c.out.empty()) trace::write_result(c.out, analysis::field_result(*field), c.force);
@@ -208,6 +211,7 @@ void add_ramnet_valuefield(CLI::App& group, Console& console, Action& chosen) {
   sub->add_option("--rows", c->rows, "beta / beta* of the rows")->option_text("0.5,1,2");
   sub->add_option("--columns", c->columns, "A set of columns, see below")->option_text("NAME");
   sub->add_option("--panel", c->panels, "A column in words, see below; repeat it")->option_text("KIND,...")->expected(1)->take_all();
+  sub->add_option("--device", c->device, "cpu, cuda, or auto (default): cuda for large figures where there is one; numbers differ in their last bits")->check(CLI::IsMember({"auto", "cpu", "cuda"}))->option_text("auto|cpu|cuda");
   sub->add_flag("--divide", c->divide, "Divide standard readouts by the read mass on written slots");
   sub->add_option("--out", c->out, "The result to write (resources/result-format.md). An existing file is refused unless --force")->option_text("FILE.h5")->group("Output");
   sub->add_flag("--force", c->force, "Replace --out")->group("Output");

@@ -4,10 +4,12 @@
 #include <cmath>
 #include <list>
 #include <numbers>
+#include <stdexcept>
 
 #include "core/analysis/product_code.h"
 #include "core/analysis/value_field_parts.h"
 #include "core/error.h"
+#include "kernels/route_counters.h"
 #include "kernels/value_field.h"
 
 namespace slotscope::analysis {
@@ -96,6 +98,7 @@ struct FieldCache::Data {
     std::vector<double> weight;
   };
   std::list<Entry> entries;  // the latest used first
+  std::unique_ptr<kernels::FieldGpu> gpu;
 };
 FieldCache::FieldCache() : data(std::make_unique<Data>()) {}
 FieldCache::~FieldCache() = default;
@@ -105,12 +108,25 @@ namespace {
 // Fills a panel's field with full attention over `keys`; false: asked to stop.
 class Evaluator {
  public:
-  Evaluator(const FieldSettings& settings, FieldAxes axes, Progress* progress, FieldCache* cache)
-      : s_(settings), axes_(std::move(axes)), progress_(progress), cache_(cache), nx_(int(axes_.x.size())),
+  Evaluator(const FieldSettings& settings, FieldAxes axes, Progress* progress, FieldCache* cache, kernels::FieldGpu* gpu)
+      : s_(settings), axes_(std::move(axes)), progress_(progress), cache_(cache), gpu_(gpu), nx_(int(axes_.x.size())),
         ny_(int(axes_.y.size())), cells_(size_t(nx_) * size_t(ny_)), C_(size_t(settings.channels)) {}
+
+  ~Evaluator() {
+    if (gpu_) gpu_->discard();  // nothing, unless an exception is on its way
+  }
+  Evaluator(const Evaluator&) = delete;
 
   bool stopped() const { return progress_ && progress_->cancel_requested(); }
 
+  // What the GPU still owes to panels is in them afterwards.
+  void finish() {
+    if (gpu_) gpu_->finish();
+    for (Pending& p : pending_) describe(p);
+    pending_.clear();
+  }
+
+  // On the GPU the panel's arrays are filled, and its sums known, only after finish.
   std::shared_ptr<FieldResult> panel(const FieldPanel& p, double row) {
     auto result = std::make_shared<FieldResult>();
     result->value.resize(cells_ * C_);
@@ -125,7 +141,7 @@ class Evaluator {
         done = exponential(terms, terms.weight.data(), *result);
         break;
       }
-      case FieldKind::ramnet: done = memory(p, row * p.beta_read * star, row * p.beta_write * star, *result); break;
+      case FieldKind::ramnet: done = memory(p, row * p.beta_read * star, row * p.beta_write * star, result); break;
     }
     return done ? result : nullptr;
   }
@@ -146,6 +162,10 @@ class Evaluator {
     in.payload = terms.payload.data(), in.weight = weight;
     in.nx = nx_, in.ny = ny_, in.terms = int(terms.payload.size() / C_), in.channels = s_.channels;
     in.field = result.value.data();
+    if (gpu_ && kernels::FieldGpu::takes(in)) {
+      gpu_->start(in);
+      return !stopped();
+    }
     return by_rows([&](int first, int last) { kernels::exponential_field_cpu(in, first, last); });
   }
 
@@ -188,7 +208,8 @@ class Evaluator {
     return !stopped();
   }
 
-  bool memory(const FieldPanel& p, double beta_read, double beta_write, FieldResult& result) {
+  bool memory(const FieldPanel& p, double beta_read, double beta_write, const std::shared_ptr<FieldResult>& made) {
+    FieldResult& result = *made;
     FieldMemory stored = write_memory(s_, p, beta_write);
     kernels::AddressField<double> in;
     in.nearest_only = std::isinf(beta_read);
@@ -203,32 +224,38 @@ class Evaluator {
     in.field = result.value.data();
     result.read_mass.resize(cells_);
     in.read_mass = result.read_mass.data();
-    std::vector<uint8_t> empty(cells_);
-    in.empty = empty.data();
-    const bool all = p.top_k >= int64_t(stored.mass.size());
+    Pending& pending = pending_.emplace_back(Pending{made, std::vector<uint8_t>(cells_)});
+    in.empty = pending.empty.data();
+    const bool all = p.top_k >= int64_t(stored.mass.size()), on_gpu = gpu_ && kernels::FieldGpu::takes(in);
     kernels::AddressReads<double> known;
-    if (!all && cache_ && cells_ * size_t(p.top_k) <= kMostCached / 2) {
+    if (!all && !on_gpu && cache_ && cells_ * size_t(p.top_k) <= kMostCached / 2) {
       const auto* entry = cached(in, logit_x, logit_y);
       if (!entry) return false;
       known = {entry->slot.data(), entry->weight.data()};
     }
     // All slots share work between rows of cells, and are quick.
-    if (all)
+    if (on_gpu)
+      gpu_->start(in);
+    else if (all)
       kernels::address_field_cpu(in, 0, ny_);
     else if (!by_rows([&](int first, int last) { kernels::address_field_cpu(in, first, last, known); }))
       return false;
-    result.empty_cells = std::count(empty.begin(), empty.end(), uint8_t(1));
-    describe(std::move(stored), result);
-    return !stopped();
-  }
-
-  void describe(FieldMemory stored, FieldResult& result) {
-    double sum = 0;
-    for (const double m : result.read_mass) sum += m;
-    result.mean_read_mass = sum / double(cells_);
     result.mean_write_mass = stored.mean_write_mass;
     result.written = std::count_if(stored.mass.begin(), stored.mass.end(), [](double m) { return m > 0; });
     result.mass = std::move(stored.mass), result.state = std::move(stored.state);
+    return !stopped();
+  }
+
+  // A memory's panel that is not described yet.
+  struct Pending {
+    std::shared_ptr<FieldResult> result;
+    std::vector<uint8_t> empty;
+  };
+  void describe(Pending& p) const {
+    double sum = 0;
+    for (const double m : p.result->read_mass) sum += m;
+    p.result->mean_read_mass = sum / double(cells_);
+    p.result->empty_cells = std::count(p.empty.begin(), p.empty.end(), uint8_t(1));
   }
 
   // The kept addresses of all cells, from the cache or made and put there. Null: asked to stop.
@@ -256,8 +283,10 @@ class Evaluator {
   FieldAxes axes_;
   Progress* progress_;
   FieldCache* cache_;
+  kernels::FieldGpu* gpu_;
   int nx_, ny_;
   size_t cells_, C_;
+  std::list<Pending> pending_;
 };
 
 double rmse(const std::vector<double>& a, const std::vector<double>& b) {
@@ -271,48 +300,84 @@ void require(const FieldSettings& settings) {
     throw Error({.item = "value field", .found = problem}, Error::Kind::usage);
 }
 
-std::shared_ptr<const ValueField> evaluate(const FieldSettings& settings, FieldAxes axes, Progress* progress, FieldCache* cache) {
+std::shared_ptr<const ValueField> evaluate(const FieldSettings& settings, FieldAxes axes, Progress* progress, FieldCache* cache,
+                                           kernels::FieldGpu* gpu) {
   auto field = std::make_shared<ValueField>();
   field->settings = settings;
   field->beta_star = beta_star_of_tau(settings.tau);
+  field->on_gpu = gpu != nullptr;
   field->x = axes.x, field->y = axes.y;
-  Evaluator evaluator(settings, std::move(axes), progress, cache);
+  Evaluator evaluator(settings, std::move(axes), progress, cache, gpu);
   field->reference = evaluator.panel({.kind = FieldKind::full_attention}, 1);
-  if (!field->reference) return nullptr;
   const size_t columns = settings.columns.size();
   field->panels.resize(settings.rows.size() * columns);
-  for (size_t column = 0; column < columns; ++column) {
+  std::vector<std::shared_ptr<FieldResult>> made;
+  bool stopped = !field->reference;
+  for (size_t column = 0; column < columns && !stopped; ++column) {
     const FieldPanel& p = settings.columns[column];
-    for (size_t row = 0; row < settings.rows.size(); ++row) {
+    for (size_t row = 0; row < settings.rows.size() && !stopped; ++row) {
       auto& place = field->panels[row * columns + column];
       if (p.kind == FieldKind::full_attention) {
         place = field->reference;
       } else if (p.kind != FieldKind::ramnet && row > 0) {
         place = field->panels[column];  // beta is nothing to it
       } else {
-        const auto made = evaluator.panel(p, settings.rows[row]);
-        if (!made) return nullptr;
-        made->rmse = rmse(made->value, field->reference->value);
-        place = made;
+        made.push_back(evaluator.panel(p, settings.rows[row]));
+        place = made.back();
+        stopped = !place;
       }
     }
   }
+  evaluator.finish();  // also of a field that is given up: the GPU still writes into it
+  if (stopped) return nullptr;
+  for (const auto& panel : made) panel->rmse = rmse(panel->value, field->reference->value);
   return field;
+}
+
+// Fewer cells than this are ready on the CPU before a GPU is asked.
+constexpr int64_t kCellsForGpu = int64_t(1) << 19;
+
+// Null: not on the GPU. Kept in the cache, if there is one, else in `own`.
+kernels::FieldGpu* gpu_for(const FieldSettings& settings, FieldPlace place, FieldCache* cache,
+                           std::unique_ptr<kernels::FieldGpu>& own) {
+  const int64_t cells = int64_t(settings.grid) * settings.grid * int64_t(1 + settings.rows.size() * settings.columns.size());
+  if (place == FieldPlace::cpu || (place == FieldPlace::automatic && cells < kCellsForGpu)) return nullptr;
+  auto& gpu = cache ? cache->data->gpu : own;
+  if (gpu) return gpu.get();
+  if (place == FieldPlace::automatic && !kernels::cuda_available()) return nullptr;
+  try {
+    gpu = std::make_unique<kernels::FieldGpu>();
+  } catch (const std::exception& e) {
+    if (place == FieldPlace::automatic) return nullptr;
+    throw Error({.item = "value field", .found = e.what(), .advice = "compute it on the CPU"}, Error::Kind::usage);
+  }
+  return gpu.get();
 }
 
 }  // namespace
 
-std::shared_ptr<const ValueField> value_field(const FieldSettings& settings, Progress* progress, FieldCache* cache) {
+std::shared_ptr<const ValueField> value_field(const FieldSettings& settings, Progress* progress, FieldCache* cache,
+                                              FieldPlace place) {
   require(settings);
   const bool torus = settings.space == FieldSpace::torus;
   const double from = torus ? 0 : -settings.extent, to = torus ? kTurn : settings.extent;
   const auto at = centres(from, to, settings.grid);
-  return evaluate(settings, field_axes(settings, at, at), progress, cache);
+  std::unique_ptr<kernels::FieldGpu> own;
+  kernels::FieldGpu* const gpu = gpu_for(settings, place, cache, own);
+  if (!gpu) return evaluate(settings, field_axes(settings, at, at), progress, cache, nullptr);
+  try {
+    return evaluate(settings, field_axes(settings, at, at), progress, cache, gpu);
+  } catch (const std::runtime_error& e) {  // the GPU has failed, or has too little memory left
+    (cache ? cache->data->gpu : own).reset();
+    if (place == FieldPlace::gpu)
+      throw Error({.item = "value field", .found = e.what(), .advice = "compute it on the CPU"}, Error::Kind::usage);
+    return evaluate(settings, field_axes(settings, at, at), progress, cache, nullptr);
+  }
 }
 
 std::vector<double> value_field_at(const FieldSettings& settings, double x, double y) {
   require(settings);
-  const auto field = evaluate(settings, field_axes(settings, {x}, {y}), nullptr, nullptr);
+  const auto field = evaluate(settings, field_axes(settings, {x}, {y}), nullptr, nullptr, nullptr);
   std::vector<double> values = field->reference->value;
   for (const auto& panel : field->panels) values.insert(values.end(), panel->value.begin(), panel->value.end());
   return values;

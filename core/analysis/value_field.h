@@ -103,6 +103,7 @@ struct FieldResult {
 struct ValueField {
   FieldSettings settings;
   double beta_star = 0;
+  bool on_gpu = false;
   std::vector<double> x, y;  // query coordinates (or angles) of the grid
   std::shared_ptr<const FieldResult> reference;  // full attention
   // [rows, columns]; panels that do not depend on beta are shared by the rows.
@@ -120,8 +121,14 @@ class FieldCache {
   std::unique_ptr<Data> data;
 };
 
-// Throws Error (usage) with field_problem's words. Null when `progress` asks to stop (tested between rows of cells).
-std::shared_ptr<const ValueField> value_field(const FieldSettings&, Progress* progress = nullptr, FieldCache* cache = nullptr);
+// On the GPU numbers differ from the CPU's in their last bits (kernels/value_field.h). automatic: there, when one answers and
+// the figure is large enough, otherwise and when the GPU fails on the CPU.
+enum class FieldPlace { cpu, gpu, automatic };
+
+// Throws Error (usage) with field_problem's words, or when `place` is gpu and the GPU fails. Null when `progress` asks to stop
+// (tested between rows of cells; on the GPU between panels).
+std::shared_ptr<const ValueField> value_field(const FieldSettings&, Progress* progress = nullptr, FieldCache* cache = nullptr,
+                                              FieldPlace place = FieldPlace::cpu);
 
 // The same at single queries instead of a grid, exact whatever the grid: value [panels, channels] of query (x, y), the
 // reference first, then the panels [rows, columns].

@@ -75,7 +75,8 @@ trace::Result field_result(const ValueField& f) {
   std::vector<std::string> titles;
   for (const FieldPanel& p : s.columns) titles.push_back(one_line(field_title(p, s.space)));
   result.parameters = {{"settings", field_settings_json(s)}, {"space", std::string(torus ? "torus" : "plane")}, {"factors", int64_t(field_factors(s.space))},
-                       {"tau", s.tau}, {"beta_star", f.beta_star}, {"grid", int64_t(s.grid)}, {"channels", C}, {"columns", titles}};
+                       {"tau", s.tau}, {"beta_star", f.beta_star}, {"grid", int64_t(s.grid)}, {"channels", C}, {"columns", titles},
+                       {"device", std::string(f.on_gpu ? "cuda" : "cpu")}};
   const auto add = [&](const char* name, std::vector<int64_t> shape, const char* axes, const char* description, std::vector<double> values, const char* unit = "") {
     result.datasets.push_back({.name = name, .shape = std::move(shape), .axes = axes, .description = description, .unit = unit, .values = std::move(values)});
   };
@@ -122,6 +123,7 @@ std::shared_ptr<const ValueField> field_of_result(const trace::Result& result, c
   FieldSettings& s = field->settings;
   s = parse_field_settings(result.text("settings"), file);
   field->beta_star = result.number("beta_star");
+  field->on_gpu = result.parameters.count("device") && result.text("device") == "cuda";
   const int64_t R = int64_t(s.rows.size()), P = int64_t(s.columns.size()), G = s.grid, C = s.channels;
   field->x = reader.get("x", {G}), field->y = reader.get("y", {G});
   auto reference = std::make_shared<FieldResult>();
