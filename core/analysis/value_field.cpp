@@ -113,7 +113,7 @@ class Evaluator {
         ny_(int(axes_.y.size())), cells_(size_t(nx_) * size_t(ny_)), C_(size_t(settings.channels)) {}
 
   ~Evaluator() {
-    if (gpu_) gpu_->discard();  // nothing, unless an exception is on its way
+    if (gpu_) gpu_->discard();  // fields that were given up
   }
   Evaluator(const Evaluator&) = delete;
 
@@ -328,8 +328,8 @@ std::shared_ptr<const ValueField> evaluate(const FieldSettings& settings, FieldA
       }
     }
   }
-  evaluator.finish();  // also of a field that is given up: the GPU still writes into it
-  if (stopped) return nullptr;
+  if (stopped) return nullptr;  // the evaluator forgets what is under way: the panel that stopped has gone
+  evaluator.finish();
   for (const auto& panel : made) panel->rmse = rmse(panel->value, field->reference->value);
   return field;
 }
