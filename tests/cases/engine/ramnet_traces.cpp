@@ -210,3 +210,73 @@ SLOTSCOPE_CASE(small_weights_are_kept) {
   CHECK_EQ(run->outcome.notes,
            std::vector<std::string>({"ramnet: route_weight is not stored as float16, in which small weights would vanish"}));
 }
+
+namespace {
+
+// softmax of each group of d_p logits.
+std::vector<double> factor_softmax(const double* logit, size_t U, size_t d_p) {
+  std::vector<double> p(U * d_p);
+  for (size_t u = 0; u < U; ++u) {
+    double sum = 0;
+    for (size_t j = 0; j < d_p; ++j) sum += p[u * d_p + j] = std::exp(logit[u * d_p + j]);
+    for (size_t j = 0; j < d_p; ++j) p[u * d_p + j] /= sum;
+  }
+  return p;
+}
+
+// The probability of every slot, moved by `shift`.
+std::vector<double> full_address(const std::vector<double>& p, size_t U, size_t d_p, size_t shift) {
+  size_t M = 1;
+  for (size_t u = 0; u < U; ++u) M *= d_p;
+  std::vector<double> all(M, 1);
+  for (size_t slot = 0; slot < M; ++slot)
+    for (size_t u = 0, rest = (slot + M - shift % M) % M; u < U; ++u, rest /= d_p) all[slot] *= p[u * d_p + rest % d_p];
+  return all;
+}
+
+}  // namespace
+
+// Whole addresses, nothing forgotten, mass-aware reads: attention with the address kernel, which factorises where no head moves
+// (spec: ramnet 1.4, 2).
+SLOTSCOPE_CASE(cumulative_mass_aware_is_kernel_attention) {
+  const auto ids = some_ids(30, 53);
+  for (const auto& [U, d_p] : {std::pair<size_t, size_t>{3, 3}, {2, 4}, {1, 16}, {5, 2}, {4, 4}}) {
+    const TinyCheckpoint c = made_ramnet({{"order", U}, {"codes_per_factor", d_p}, {"top_k", 1 << 20}, {"cumulative", true},
+                                          {"readout", "mass_aware"}, {"state_eps", 0.0}});
+    const auto trace = run_to_file(t, c, task(ids), 0, "float64", "attribution");
+    double most = 0;
+    for (int layer = 0; layer < 2; ++layer)
+      for (int head = 0; head < 4; ++head) {
+        const std::string at = "layers/" + std::to_string(layer) + "/";
+        const auto query = trace->read_head(0, at + "query", head), key = trace->read_head(0, at + "key", head);
+        const auto data = analysis::load_head(*trace, 0, layer, head);
+        const bool moves = layer == 0 ? head == 0 || head == 2 : head == 1;
+        for (size_t now = 0; now < ids.size(); ++now) {
+          const auto r = factor_softmax(query.data() + now * U * d_p, U, d_p);
+          std::vector<double> kernel;
+          double sum = 0;
+          for (size_t s = 0; s <= now; ++s) {
+            const auto w = factor_softmax(key.data() + s * U * d_p, U, d_p);
+            double kappa = moves ? 0 : 1;
+            if (moves) {
+              const auto a = full_address(r, U, d_p, now), b = full_address(w, U, d_p, s);
+              for (size_t slot = 0; slot < a.size(); ++slot) kappa += a[slot] * b[slot];
+            } else {
+              for (size_t u = 0; u < U; ++u) {
+                double z = 0;
+                for (size_t j = 0; j < d_p; ++j) z += r[u * d_p + j] * w[u * d_p + j];
+                kappa *= z;
+              }
+            }
+            kernel.push_back(kappa);
+            sum += kappa;
+          }
+          for (double& k : kernel) k /= sum;
+          const double error = worst(data->attribution(int64_t(now), head).weight, kernel);
+          if (!(error <= most)) most = error;
+        }
+      }
+    CHECK_CLOSE(most, 0, 1e-12);
+    t.note("U " + std::to_string(U) + ", d_p " + std::to_string(d_p) + ": worst row " + sci(most));
+  }
+}
