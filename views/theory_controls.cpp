@@ -3,6 +3,7 @@
 #include <QCheckBox>
 #include <QComboBox>
 #include <QDoubleSpinBox>
+#include <QEvent>
 #include <QFormLayout>
 #include <QHBoxLayout>
 #include <QLabel>
@@ -17,7 +18,7 @@
 
 #include "core/formats/random.h"
 #include "views/format.h"
-#include "views/tensor_histogram_view.h"
+#include "views/theme.h"
 
 namespace slotscope::views {
 
@@ -99,7 +100,26 @@ TheoryControls::TheoryControls(QWidget* parent) : QWidget(parent) {
   note_->hide();
   column->addWidget(note_);
   column->addStretch(1);
+  for (QLabel* label : findChildren<QLabel*>())  // names of fields
+    if (label->property("ui").isNull()) label->setProperty("ui", "text2");
+  star_->setProperty("ui", {});
+  restyle();
   setState(state_);
+}
+
+void TheoryControls::restyle() {
+  const Theme& theme = Theme::current();
+  const QString style = QStringLiteral("QSlider::groove:horizontal { height: 2px; background: %1; border-radius: 1px; }"
+                                       "QSlider::handle:horizontal { width: 12px; height: 12px; margin: -5px 0; border-radius: 6px; background: %2; }"
+                                       "QSlider::handle:horizontal:focus { background: %3; }")
+                            .arg(theme.line.name(), theme.text2.name(), theme.selection.name());
+  for (QSlider* slider : slider_)
+    if (slider && slider->styleSheet() != style) slider->setStyleSheet(style);
+}
+
+void TheoryControls::changeEvent(QEvent* event) {
+  QWidget::changeEvent(event);
+  if (event->type() == QEvent::PaletteChange) restyle();
 }
 
 template <class Change>

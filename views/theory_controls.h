@@ -34,7 +34,11 @@ class TheoryControls : public QWidget {
   void saveRequested();
   void openRequested();
 
+ protected:
+  void changeEvent(QEvent*) override;
+
  private:
+  void restyle();
   void buildCode(QVBoxLayout* column);
   void buildBetas(QVBoxLayout* column);
   void buildVectors(QVBoxLayout* column);

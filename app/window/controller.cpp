@@ -9,7 +9,10 @@
 #include "app/window/engine_loader.h"
 #include "app/window/locations.h"
 #include "app/window/run_task.h"
+#include "core/analysis/theory_result.h"
+#include "core/analysis/value_field_file.h"
 #include "core/error.h"
+#include "core/trace/result_file.h"
 #include "views/format.h"
 
 namespace slotscope::app {
@@ -181,6 +184,16 @@ void Controller::adoptCheckpoint(std::shared_ptr<const OpenCheckpoint> checkpoin
   if (then_run && checkpoint_->info) run(RunSettings{});
 }
 
+// The lab that shows a computed result; "" for results without one and for files that are none.
+static QString labOfResult(const QString& path) {
+  try {
+    const std::string kind = trace::ResultFile::open(path.toStdString())->description().kind;
+    return kind == analysis::kTheoryKind ? "theory" : kind == analysis::kValueFieldKind ? "value-field" : "";
+  } catch (const std::exception&) {  // what Trace::open said stands
+    return {};
+  }
+}
+
 void Controller::openTrace(const QString& path) {
   const int ticket = ++opening_;
   auto progress = std::make_shared<Progress>();
@@ -196,7 +209,9 @@ void Controller::openTrace(const QString& path) {
     } catch (const std::exception& e) {
       failure = problemFrom(e, "Opening " + path);
     }
-    return [this, result, failure, ticket, job, progress] {
+    const QString lab = failure ? labOfResult(path) : QString();
+    if (!lab.isEmpty()) failure.reset();
+    return [this, result, failure, lab, ticket, job, progress] {
       const bool cancelled = progress->cancel_requested();
       jobs_.end(job,
                 cancelled ? JobState::cancelled
@@ -211,6 +226,11 @@ void Controller::openTrace(const QString& path) {
         return;
       }
       Q_EMIT opened(result->path, "trace");
+      if (!lab.isEmpty()) {
+        keep_selection_ = false;
+        Q_EMIT resultOpened(result->path, lab);
+        return;
+      }
       if (ticket == opening_)
         showTrace(result);
       else

@@ -127,6 +127,7 @@ class Controller : public QObject {
   void note(const QString& text);  // quiet note
   void logged(const QString& text);
   void opened(const QString& path, const QString& kind);  // for the recent list
+  void resultOpened(const QString& path, const QString& lab);  // a computed result was asked for; the lab that shows it
   void estimateChanged(const QString& text, bool fits);
   void tokenCountChanged(qint64 count);
   void promptsOpened(std::shared_ptr<const slotscope::formats::PromptFile> file);

@@ -6,6 +6,8 @@
 #include "app/window/main_window.h"
 #include "app/window/view_factory.h"
 #include "views/theme.h"
+#include "views/theory_lab_view.h"
+#include "views/value_field_view.h"
 
 namespace slotscope::app {
 
@@ -23,6 +25,13 @@ void MainWindow::openLab(const QString& kind) {
       return;
     }
   addView(kind);
+}
+
+void MainWindow::openInLab(const QString& path, const QString& lab) {
+  openLab(lab);
+  views::View* view = findView(lab);
+  if (auto* theory = qobject_cast<views::TheoryLabView*>(view)) theory->openFile(path);
+  if (auto* field = qobject_cast<views::ValueFieldView*>(view)) field->openFile(path);
 }
 
 void MainWindow::adaptToLabs() {

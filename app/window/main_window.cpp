@@ -202,6 +202,7 @@ void MainWindow::connectController() {
   connect(c, &Controller::checkpointChanged, this, &MainWindow::checkpointOpened);
   connect(c, &Controller::runChanged, this, &MainWindow::showRun);
   connect(c, &Controller::headChanged, this, &MainWindow::showHead);
+  connect(c, &Controller::resultOpened, this, &MainWindow::openInLab);
   connect(c, &Controller::loadingChanged, this, [this](bool loading, const QString& stage) {
     for (views::View* view : allViews()) view->setLoading(loading, stage);
   });

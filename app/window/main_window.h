@@ -155,6 +155,7 @@ class MainWindow : public QWidget {
   void connectTensors();
   void connectTensorView(views::TensorView* view);
   void fillCard(views::MemoryCardView* view);
+  void openInLab(const QString& path, const QString& lab);
   void adaptToLabs();
   void bringPanelsBack();
   void chooseTensor(int tensor, bool open);

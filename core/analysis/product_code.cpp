@@ -84,17 +84,19 @@ bool small(const Block& b) {
   return std::hypot(b.x0, b.x1) <= 1 && std::hypot(b.y0, b.y1) <= 1 && std::hypot(b.x0 + b.y0, b.x1 + b.y1) <= 1;
 }
 
-// log kappa of one factor less its target, and that target.
-struct FactorError {
-  double error = 0, target = 0;
+// log kappa of one factor, its target, and the difference of the two with the digits it has.
+struct Factor {
+  double log_kappa = 0, target = 0, error = 0;
 };
-FactorError factor_error(const CircularCodebook& book, const Block& b, std::vector<double>& x, std::vector<double>& y) {
+Factor factor_of(const CircularCodebook& book, const Block& b, std::vector<double>& x, std::vector<double>& y) {
   const double target = (b.x0 * b.y0 + b.x1 * b.y1) / 2;
-  if (book.codes() >= 3 && small(b))
-    return {log_partition_excess(book, b.x0 + b.y0, b.x1 + b.y1) - log_partition_excess(book, b.x0, b.x1) -
-                log_partition_excess(book, b.y0, b.y1),
-            target};
-  return {log_overlap(book, b, x, y) - target, target};
+  if (book.codes() >= 3 && small(b)) {
+    const double error = log_partition_excess(book, b.x0 + b.y0, b.x1 + b.y1) - log_partition_excess(book, b.x0, b.x1) -
+                         log_partition_excess(book, b.y0, b.y1);
+    return {target + error, target, error};
+  }
+  const double log_kappa = log_overlap(book, b, x, y);
+  return {log_kappa, target, log_kappa - target};
 }
 
 double factor_error_infinite(const Block& b) {
@@ -108,28 +110,24 @@ double factor_error_infinite(const Block& b) {
          stretch - (b.x0 * b.y0 + b.x1 * b.y1) / 2;
 }
 
-// Mean over the nearest codes of k^u of d p(j | beta_r q^u), as a log: one code unless k^u lies between codes.
-struct HardWrite {
-  double log_value = 0;
-  int64_t code = 0;
-  bool tied = false;
-};
-HardWrite hard_write(const CircularCodebook& book, double q0, double q1, double k0, double k1) {
-  const auto read = factor_log_softmax(book, q0, q1);
-  const size_t d = read.size();
+// The nearest code of a block; several when it lies between codes (or is 0).
+std::vector<int64_t> nearest_codes(const CircularCodebook& book, double x, double y) {
+  std::vector<double> near(book.cos.size());
   double most = -kInfinity;
-  std::vector<double> near(d), chosen;
-  for (size_t j = 0; j < d; ++j) most = std::max(most, near[j] = book.cos[j] * k0 + book.sin[j] * k1);
-  const double slack = 4 * std::numeric_limits<double>::epsilon() * std::hypot(k0, k1);
-  HardWrite out{.code = -1};
-  for (size_t j = 0; j < d; ++j) {
-    if (near[j] < most - slack) continue;
-    if (out.code < 0) out.code = int64_t(j);
-    chosen.push_back(read[j]);
-  }
-  out.tied = chosen.size() > 1;
-  out.log_value = log_sum_exp(chosen) - std::log(double(chosen.size())) + std::log(double(d));
+  for (size_t j = 0; j < near.size(); ++j) most = std::max(most, near[j] = book.cos[j] * x + book.sin[j] * y);
+  const double slack = 4 * std::numeric_limits<double>::epsilon() * std::hypot(x, y);
+  std::vector<int64_t> out;
+  for (size_t j = 0; j < near.size(); ++j)
+    if (near[j] >= most - slack) out.push_back(int64_t(j));
   return out;
+}
+
+// Mean over the nearest codes of k^u of d p(j | beta_r q^u), as a log: one code unless k^u lies between codes.
+double log_hard_write(const CircularCodebook& book, double q0, double q1, const std::vector<int64_t>& codes) {
+  const auto read = factor_log_softmax(book, q0, q1);
+  std::vector<double> chosen;
+  for (const int64_t j : codes) chosen.push_back(read[size_t(j)]);
+  return log_sum_exp(chosen) - std::log(double(chosen.size())) + std::log(double(read.size()));
 }
 
 }  // namespace
@@ -210,19 +208,20 @@ KernelNumbers kernel_numbers(const KernelInput& in) {
   std::vector<double> x(book.cos.size()), y(book.cos.size());
   for (size_t u = 0; u < in.q.size() / 2; ++u) {
     const Block b = block_of(in, u);
-    const FactorError factor = factor_error(book, b, x, y);
+    const Factor factor = factor_of(book, b, x, y);
+    const double error_infinite = factor_error_infinite(b);
+    out.log_kappa += factor.log_kappa;
     out.log_error += factor.error;
     out.log_target += factor.target;
-    out.log_error_infinite += factor_error_infinite(b);
-    const HardWrite hard = hard_write(book, b.x0, b.x1, in.k[2 * u], in.k[2 * u + 1]);
-    out.log_kappa_hard += hard.log_value;
-    out.codes_of_k.push_back(hard.code);
-    out.codes_of_q.push_back(hard_write(book, 0, 0, in.q[2 * u], in.q[2 * u + 1]).code);
-    out.tied = out.tied || hard.tied;
+    out.log_error_infinite += error_infinite;
+    out.log_kappa_infinite += error_infinite + factor.target;
+    const auto nearest = nearest_codes(book, in.k[2 * u], in.k[2 * u + 1]);
+    out.log_kappa_hard += log_hard_write(book, b.x0, b.x1, nearest);
+    out.codes_of_k.push_back(nearest.front());
+    out.codes_of_q.push_back(nearest_codes(book, in.q[2 * u], in.q[2 * u + 1]).front());
+    out.tied = out.tied || nearest.size() > 1;
     out.q_dot_k += in.q[2 * u] * in.k[2 * u] + in.q[2 * u + 1] * in.k[2 * u + 1];
   }
-  out.log_kappa = log_kappa(in);
-  out.log_kappa_infinite = log_kappa_infinite(in);
   out.kappa = std::exp(out.log_kappa);
   out.kappa_infinite = std::exp(out.log_kappa_infinite);
   out.kappa_hard = std::exp(out.log_kappa_hard);
@@ -237,15 +236,7 @@ double log_kappa(const KernelInput& in) {
   const auto book = circular_codebook(in.codes);
   std::vector<double> x(book.cos.size()), y(book.cos.size());
   double sum = 0;
-  for (size_t u = 0; u < in.q.size() / 2; ++u) {
-    const Block b = block_of(in, u);
-    if (book.codes() >= 3 && small(b)) {
-      const FactorError factor = factor_error(book, b, x, y);
-      sum += factor.target + factor.error;
-    } else {
-      sum += log_overlap(book, b, x, y);
-    }
-  }
+  for (size_t u = 0; u < in.q.size() / 2; ++u) sum += factor_of(book, block_of(in, u), x, y).log_kappa;
   return sum;
 }
 

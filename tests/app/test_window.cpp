@@ -17,6 +17,7 @@
 #include "app/window/side_panels.h"
 #include "app/window/status_line.h"
 #include "app/window/tensor_model.h"
+#include "core/analysis/theory_result.h"
 #include "tests/app/window_test.h"
 #include "views/heatmap_view.h"
 #include "views/theory_lab_view.h"
@@ -46,6 +47,21 @@ class TestWindow : public QObject {
   void initTestCase() {
     trace_ = passkeyTrace(scratch_);
     QVERIFY2(!trace_.isEmpty(), "the bundled checkpoint could not be run");
+  }
+
+  void resultsOpenInTheirLab() {
+    const QString file = scratch_.file("theory.h5");
+    const analysis::KernelInput input{6, {0.6, -0.2}, {0.5, 0.3}, 0.5, 3.25};
+    trace::write_result(file.toStdString(), analysis::theory_result(input, {.multiples = {1, 2}, .pairs = 44}), false);
+    auto window = openTrace();
+    QVERIFY(window);
+    const auto run = window->controller()->runData();
+    window->openPath(file);
+    QVERIFY(waitFor([&] { return window->findView("theory") != nullptr; }, 10'000) && settle(*window));
+    auto* lab = qobject_cast<views::TheoryLabView*>(window->findView("theory"));
+    QCOMPARE(lab->data().numbers.log_kappa, analysis::kernel_numbers(input).log_kappa);
+    QCOMPARE(window->controller()->runData(), run);  // the trace stays
+    QSettings(qEnvironmentVariable("SLOTSCOPE_SETTINGS"), QSettings::IniFormat).clear();
   }
 
   void labsTakeTheRoomOfPanelsAndKeepTheirState() {
