@@ -6,6 +6,7 @@
 #include "views/answer_verdict.h"
 #include "views/format.h"
 #include "views/painted_view.h"
+#include "views/token_axis.h"
 #include "views/token_cells.h"
 
 namespace slotscope::views {
@@ -51,96 +52,33 @@ void frame(QPainter& p, const QRectF& plot, const QColor& colour) {
   p.drawRect(plot.adjusted(-0.5, -0.5, 0.5, 0.5));
 }
 
-// Two lines around a band at least 4 px wide, one through a thinner one.
-void paintBand(QPainter& p, const QRectF& plot, bool vertical, double from, double to, const QColor& colour) {
-  QColor thin = colour;
-  thin.setAlphaF(0.6);
-  const auto line = [&](double at, const QColor& c) {
-    p.fillRect(vertical ? QRectF(std::round(at), plot.top(), 1, plot.height()) : QRectF(plot.left(), std::round(at), plot.width(), 1), c);
-  };
-  if (to - from < 4) return line((from + to) / 2 - 0.5, thin);
-  line(from - 1, colour);
-  line(to, colour);
-}
-
-void paintSpans(QPainter& p, const MatrixScene& s) {
+void paintRowSpans(QPainter& p, const MatrixScene& s) {
   if (!s.run) return;
   const auto& g = s.geometry;
-  QVector<SpanName> names;
   for (const bool strong : {false, true})
     for (const Span& span : s.run->spans) {
-      if (isStrongSpan(*s.run, span.name) != strong) continue;
-      const QColor colour = strong ? s.theme->retrieval : s.theme->text2;
-      const double thick = strong ? 4 : 2;
-      if (span.end > g.rows.first && span.begin < g.rows.second) {
-        const double top = std::max(g.plot.top(), std::floor(g.y(double(span.begin))));
-        const double bottom = std::min(g.plot.bottom(), std::max(std::ceil(g.y(double(span.end))), top + 2));
-        p.fillRect(QRectF(g.plot.left() - 2 - thick, top, thick, bottom - top), colour);
-      }
-      if (span.end <= g.columns.first || span.begin >= g.columns.second) continue;
-      const double left = std::max(g.plot.left(), std::floor(g.x(double(span.begin))));
-      const double right = std::min(g.plot.right(), std::max(std::ceil(g.x(double(span.end))), left + 2));
-      p.fillRect(QRectF(left, g.plot.top() - 2 - thick, right - left, thick), colour);
-      SpanName name;
-      name.text = QString::fromUtf8(span.name.c_str());
-      name.retrieval = strong;
-      name.width = std::ceil(QFontMetricsF(strong ? s.theme->labelSemibold() : s.theme->label()).horizontalAdvance(name.text));
-      name.wanted = strong ? (left + right - name.width) / 2 : left;
-      names.push_back(name);
+      if (isStrongSpan(*s.run, span.name) != strong || span.end <= g.rows.first || span.begin >= g.rows.second) continue;
+      const double thick = strong ? 4 : 2, top = std::max(g.plot.top(), std::floor(g.y(double(span.begin))));
+      const double bottom = std::min(g.plot.bottom(), std::max(std::ceil(g.y(double(span.end))), top + 2));
+      p.fillRect(QRectF(g.plot.left() - 2 - thick, top, thick, bottom - top), strong ? s.theme->retrieval : s.theme->text2);
     }
-  for (const SpanName& n : placeSpanNames(names, g.plot.left(), g.plot.right() - 8)) {
-    p.setFont(n.retrieval ? s.theme->labelSemibold() : s.theme->label());
-    p.setPen(n.retrieval ? s.theme->retrieval : s.theme->text2);
-    p.drawText(QRectF(std::round(n.left), g.plot.top() - 7 - 15 * g.scale, n.width + 2, 14 * g.scale), Qt::AlignLeft | Qt::AlignVCenter, n.text);
-  }
 }
 
-void axisTitle(QPainter& p, const MatrixScene& s, bool strip) {
+TokenAxis columnAxis(const MatrixScene& s) {
+  const auto& g = s.geometry;
+  return {.plot = g.plot, .first = g.columns.first, .last = g.columns.second, .run = s.run, .theme = s.theme, .scale = g.scale,
+          .selected = s.marks ? s.selected : -1, .count_from_one = s.count_from_one, .title = QStringLiteral("token s that wrote")};
+}
+
+void rowTitle(QPainter& p, const MatrixScene& s) {
   const auto& g = s.geometry;
   p.setFont(s.theme->label());
   p.setPen(s.theme->text2);
-  if (!strip)
-    p.drawText(QRectF(g.plot.left(), g.plot.bottom() + 22 * g.scale, g.plot.width(), 16 * g.scale), Qt::AlignCenter,
-               QStringLiteral("token s that wrote"));
   p.save();
   p.translate(g.area.left() + 10 * g.scale, g.plot.center().y());
   p.rotate(-90);
   p.drawText(QRectF(-120, -9, 240, 18), Qt::AlignCenter, QStringLiteral("token t that reads"));
   p.restore();
-}
-
-void paintColumnAxis(QPainter& p, const MatrixScene& s) {
-  const auto& g = s.geometry;
-  const double k = g.scale;
-  const bool strip = s.run && g.cellWidth() >= HeatmapGeometry::kTokenStripFrom * k;
-  const double base = g.plot.bottom() + (strip ? 20 * k : 0);
-  if (strip) {
-    p.setFont(s.theme->fixed);
-    const QFontMetricsF m(p.font());
-    for (const TokenLabel& label : tokenLabels(*s.run, g.columns.first, g.columns.second)) {
-      const QRectF box(g.x(double(label.first)), g.plot.bottom() + 2, g.cellWidth() * label.count, 18 * k);
-      if (isRetrieval(*s.run, label.first)) p.fillRect(box.intersected(QRectF(g.plot.left(), box.top(), g.plot.width(), box.height())), mix(s.theme->retrieval, s.theme->surface, s.theme->dark ? 0.35 : 0.2));
-      p.setPen(s.theme->text);
-      p.drawText(box, Qt::AlignCenter, m.elidedText(label.text, Qt::ElideRight, box.width()));
-    }
-  }
-  p.setFont(s.theme->label());
-  const QFontMetricsF m(p.font());
-  p.setPen(s.theme->text2);
-  const int64_t step = tickStep(g.cellWidth(), 60 * k), offset = s.count_from_one ? 1 : 0;
-  const double chip = s.marks && s.selected >= g.columns.first && s.selected < g.columns.second ? g.x(double(s.selected) + 0.5) : -1e9;
-  for (int64_t label = (g.columns.first + offset + step - 1) / step * step; label - offset < g.columns.second; label += step) {
-    if (label - offset < g.columns.first) continue;
-    const double x = g.x(double(label - offset) + (strip ? 0.5 : 0));
-    if (!strip) p.fillRect(QRectF(std::round(x), g.plot.bottom() + 1, 1, 4), s.theme->lineStrong);
-    if (std::abs(x - chip) < 34 * k) continue;
-    p.drawText(QRectF(x - 40, base + 5, 80, m.height()), Qt::AlignCenter, count(label));
-  }
-  axisTitle(p, s, strip);
-  if (chip < -1e8) return;
-  const QString text = count(s.selected + offset);
-  const double width = chipWidth(text, *s.theme);
-  paintChip(p, QRectF(std::clamp(chip - width / 2, g.plot.left() - 20, g.plot.right() - width + 20), base + 4, width, 16 * k), text, *s.theme);
 }
 
 void paintRowAxis(QPainter& p, const MatrixScene& s) {
@@ -259,9 +197,11 @@ void paintMatrix(QPainter& p, const MatrixScene& s) {
     p.drawText(g.plot.adjusted(20, 0, -20, 0), int(Qt::AlignCenter) | Qt::TextWordWrap, QStringLiteral("No row of this window was captured."));
   }
   frame(p, g.plot, s.theme->lineStrong);
-  paintSpans(p, s);
-  paintColumnAxis(p, s);
+  paintRowSpans(p, s);
+  paintTokenSpans(p, columnAxis(s));
+  paintTokenAxis(p, columnAxis(s));
   paintRowAxis(p, s);
+  rowTitle(p, s);
   if (g.bars && s.picture) paintBars(p, s);
   if (s.picture && s.side) paintSide(p, s);
   if (s.marks && s.selected >= 0) {

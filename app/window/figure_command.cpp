@@ -1,6 +1,7 @@
 // slotscope figure: the window's figures of a trace, with no display.
 #include <QApplication>
 #include <QFileInfo>
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 
@@ -10,6 +11,7 @@
 #include "core/analysis/value_field_file.h"
 #include "core/analysis/theory_result.h"
 #include "core/error.h"
+#include "views/address_view.h"
 #include "views/compare_model.h"
 #include "views/compare_view.h"
 #include "views/export.h"
@@ -96,6 +98,18 @@ void applyOverlapOptions(views::OverlapView* overlap, const FigureCommand& c) {
     throw Error({.file = c.trace, .item = c.quantity.empty() ? "overlap" : c.quantity, .found = why.toStdString()});
 }
 
+constexpr const char* address_modes[] = {"access", "factors", "digits", "mass"};
+
+void applyAddressOptions(views::AddressView* view, const FigureCommand& c) {
+  view->resize(int(view->figureSize().width()), int(view->figureSize().height()));
+  for (int i = 0; i < views::kAddressModes; ++i)
+    if (c.quantity == address_modes[i]) view->setMode(views::AddressMode(i));
+  view->drawNow();
+  if (!view->picture() || !view->picture()->failed.isEmpty())
+    throw Error({.file = c.trace, .item = c.quantity.empty() ? "addresses" : c.quantity,
+                 .found = view->picture() ? view->picture()->failed.toStdString() : "cancelled"});
+}
+
 // The other routers show what the window would show of them first: run 0, its best head.
 void applyRasterOptions(views::RasterView* raster, const FigureCommand& c, int64_t tokens) {
   if (c.tokens) {
@@ -125,9 +139,11 @@ void checkOptions(const FigureCommand& c) {
     bool matrix = false;
     for (const MatrixName& m : matrices) matrix = matrix || c.quantity == m.name;
     if (c.kind == "overlap" && !matrix) refuse("--quantity", "'" + c.quantity + "'", "one of overlap, induced, against, difference");
-    if (c.kind != "overlap" && !known) refuse("--quantity", "'" + c.quantity + "'", "one of " + names);
-    if (c.kind != "heatmap" && c.kind != "compare" && c.kind != "overlap")
-      refuse("--quantity", "with --kind " + c.kind, "--kind heatmap, compare or overlap");
+    if (c.kind == "addresses" && std::find(std::begin(address_modes), std::end(address_modes), c.quantity) == std::end(address_modes))
+      refuse("--quantity", "'" + c.quantity + "'", "one of access, factors, digits, mass");
+    if (c.kind != "overlap" && c.kind != "addresses" && !known) refuse("--quantity", "'" + c.quantity + "'", "one of " + names);
+    if (c.kind != "heatmap" && c.kind != "compare" && c.kind != "overlap" && c.kind != "addresses")
+      refuse("--quantity", "with --kind " + c.kind, "--kind heatmap, compare, overlap or addresses");
   }
   if (!c.map.empty()) {
     if (!views::colourMapNames().contains(QString::fromStdString(c.map)))
@@ -142,8 +158,8 @@ void checkOptions(const FigureCommand& c) {
     refuse("--run-b, --layer-b, --head-b", "with --kind " + c.kind, "--kind compare or overlap with --compare B.h5");
   if (!compares && (!c.ranges.empty() || c.compare_layout != "stacked"))
     refuse("--layout, --ranges", "with --kind " + c.kind, "--kind compare");
-  if (c.tokens && c.kind != "heatmap" && c.kind != "compare" && c.kind != "raster" && c.kind != "overlap")
-    refuse("--tokens", "with --kind " + c.kind, "--kind heatmap, raster, overlap or compare");
+  if (c.tokens && c.kind != "heatmap" && c.kind != "compare" && c.kind != "raster" && c.kind != "overlap" && c.kind != "addresses")
+    refuse("--tokens", "with --kind " + c.kind, "--kind heatmap, raster, overlap, addresses or compare");
   if (!c.beside.empty() && c.kind != "raster") refuse("--beside", "with --kind " + c.kind, "--kind raster");
   if (c.beside.size() > 4) refuse("--beside", std::to_string(c.beside.size()) + " traces", "at most 4");
   const std::string suffix = QFileInfo(QString::fromStdString(c.out)).suffix().toLower().toStdString();
@@ -251,7 +267,7 @@ QStringList makeFigure(const FigureCommand& c) {
   if (format == "slotscope-sweep") return makeSweepFigure(c);
   if (format == "slotscope-result") return makeResultFigure(c);
   if (c.kind.empty() || c.kind == "sweep" || c.kind == "value-field" || c.kind == "theory")
-    refuse("--kind", c.kind.empty() ? "not given for a trace" : c.kind + " of a trace", "heatmap, esl, esl-grid, allocation, raster, overlap or compare");
+    refuse("--kind", c.kind.empty() ? "not given for a trace" : c.kind + " of a trace", "heatmap, esl, esl-grid, allocation, raster, overlap, addresses or compare");
   const auto trace = trace::Trace::open(c.trace);
   checkIndex("--run", c.run, trace->run_count(), "runs");
   const auto run = readRunData(trace, c.run);
@@ -285,6 +301,7 @@ QStringList makeFigure(const FigureCommand& c) {
     view->setHead(analysis::load_head(*trace, c.run, spec.index, head));
   applyHeatmapOptions(view.get(), c);
   if (auto* overlap = qobject_cast<views::OverlapView*>(view.get())) applyOverlapOptions(overlap, c);
+  if (auto* addresses = qobject_cast<views::AddressView*>(view.get())) applyAddressOptions(addresses, c);
   if (auto* raster = qobject_cast<views::RasterView*>(view.get())) applyRasterOptions(raster, c, info.tokens);
 
   return views::exportFigure(*view, QString::fromStdString(c.out), exportOptions(c));

@@ -100,7 +100,7 @@ Launch parseCommandLine(int argc, char** argv) {
   std::string tokens, figure_size;
   sub->add_option("trace", figure.trace, "The trace, or the file of a sweep or of a result (slotscope-cli ramnet ...)")->required()->type_name("TRACE.h5");
   sub->add_option("--kind", figure.kind, "Which figure of a trace (the file of a sweep or of a result has one)")
-      ->check(CLI::IsMember({"heatmap", "esl", "esl-grid", "allocation", "raster", "overlap", "compare", "sweep", "value-field", "theory"}));
+      ->check(CLI::IsMember({"heatmap", "esl", "esl-grid", "allocation", "raster", "overlap", "addresses", "compare", "sweep", "value-field", "theory"}));
   sub->add_option("--out", figure.out, "File to write: .png, .svg or .pdf")->required()->type_name("FILE");
   sub->add_option("--run", figure.run, "Which run of the trace, from 0")
       ->check(CLI::NonNegativeNumber)
@@ -111,7 +111,7 @@ Launch parseCommandLine(int argc, char** argv) {
       ->check(CLI::NonNegativeNumber);
   sub->add_option("--token", figure.token, "Selected token: reference of survival and reads")
       ->check(CLI::NonNegativeNumber);
-  sub->add_option("--tokens", tokens, "Token range A:B on the axis, B not included (heatmap, raster, overlap)")
+  sub->add_option("--tokens", tokens, "Token range A:B on the axis, B not included (heatmap, raster, overlap, addresses)")
       ->type_name("A:B");
   sub->add_option("--beside", figure.beside,
                   "Another trace whose router stands beside this one (raster; its own best head; may be repeated)")
@@ -120,7 +120,7 @@ Launch parseCommandLine(int argc, char** argv) {
       ->take_all();
   sub->add_option("--quantity", figure.quantity,
                   "What the heatmap shows: write-strength, route-weight, log-gate, survival, survival-of, "
-                  "read-weight, read-attribution; of --kind overlap: overlap, induced, against, difference");
+                  "read-weight, read-attribution; of --kind overlap: overlap, induced, against, difference; of --kind addresses: access, factors, digits, mass");
   const char* comparison = "Comparison (--kind compare; overlap)";
   sub->add_option("--compare", figure.compare, "The second trace, B; A is the first")->type_name("B.h5")->group(comparison);
   sub->add_option("--run-b", figure.run_b, "Which run of B, from 0")->check(CLI::NonNegativeNumber)->group(comparison);

@@ -1,5 +1,6 @@
 #include "app/window/view_factory.h"
 
+#include "views/address_view.h"
 #include "views/allocation_view.h"
 #include "views/compare_view.h"
 #include "views/differences_view.h"
@@ -28,6 +29,7 @@ const QList<ViewKind>& viewKinds() {
       {"compare", "Compare A/B", "Two traces of one prompt, side by side or as a difference", false},
       {"raster", "Router raster", "Which slots each token writes, between dense and FIFO", false},
       {"overlap", "Address overlap", "How the addresses of the tokens meet, beside induced weights and a second model's attention", false},
+      {"addresses", "Addresses", "Slots that tokens write and read, factor marginals, one address in digits, mass per slot", false},
       {"value-field", "Value field", "What attention, quantised keys and RAM-Net memories answer to every query: a laboratory without a trace", false, true},
       {"card", "Routing-slot card", "Router, content, decay, readout and state size of the opened checkpoint", false},
       {"tensor", "Tensor", "Values, statistics and histogram of one tensor of the checkpoint", false},
@@ -57,7 +59,7 @@ std::optional<views::CompareLayout> compareLayout(const std::string& name) {
   return std::nullopt;
 }
 
-bool showsOneHead(const QString& kind) { return kind == "heatmap" || kind == "esl" || kind == "raster" || kind == "overlap"; }
+bool showsOneHead(const QString& kind) { return kind == "heatmap" || kind == "esl" || kind == "raster" || kind == "overlap" || kind == "addresses"; }
 
 views::View* makeView(const QString& kind, views::SelectionModel* selection, views::Worker* draw,
                       QWidget* parent) {
@@ -69,6 +71,7 @@ views::View* makeView(const QString& kind, views::SelectionModel* selection, vie
   if (kind == "esl-grid") return new views::EslGridView(selection, parent);
   if (kind == "allocation") return new views::AllocationView(selection, parent);
   if (kind == "card") return new views::MemoryCardView(parent);
+  if (kind == "addresses") return new views::AddressView(selection, draw, parent);
   if (kind == "overlap") return new views::OverlapView(selection, draw, parent);
   if (kind == "raster") return new views::RasterView(selection, parent);
   if (kind == "prompt") return new views::PromptView(selection, parent);
