@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "views/address_view.h"
+#include "views/caption.h"
 #include "views/format.h"
 #include "views/heatmap_data.h"
 #include "views/heatmap_paint.h"
@@ -16,7 +17,7 @@ namespace {
 constexpr double kLeft = 100, kTop = 32, kRight = 56, kBottom = 46, kRank = 20;
 
 // Weak accesses stay visible: a quarter of the colour, up to all of it by the square root of the weight.
-double depth(double weight, double most) { return 0.25 + 0.75 * std::sqrt(std::clamp(weight / std::max(most, 1e-300), 0.0, 1.0)); }
+double colourShare(double weight, double most) { return 0.25 + 0.75 * std::sqrt(std::clamp(weight / std::max(most, 1e-300), 0.0, 1.0)); }
 
 void frame(QPainter& p, const QRectF& plot, const QColor& colour) {
   p.setBrush(Qt::NoBrush);
@@ -82,9 +83,9 @@ QImage AddressView::accessImage(const Theme& theme) const {
       const size_t at = size_t(r) * size_t(g.columns) + size_t(c);
       const double w = g.write[at], read = g.read[at];
       QColor colour = g.missing[size_t(c)] ? mix(theme.line, theme.plot, 0.6) : theme.plot;
-      if (w > 0 && read > 0) colour = mix(theme.shared, theme.plot, std::max(depth(w, g.max_write), depth(read, g.max_read)));
-      else if (w > 0) colour = mix(theme.retrieval, theme.plot, depth(w, g.max_write));
-      else if (read > 0) colour = mix(theme.other, theme.plot, depth(read, g.max_read));
+      if (w > 0 && read > 0) colour = mix(theme.shared, theme.plot, std::max(colourShare(w, g.max_write), colourShare(read, g.max_read)));
+      else if (w > 0) colour = mix(theme.retrieval, theme.plot, colourShare(w, g.max_write));
+      else if (read > 0) colour = mix(theme.other, theme.plot, colourShare(read, g.max_read));
       image.setPixel(c, r, colour.rgb());
     }
   return image;
@@ -201,7 +202,10 @@ void AddressView::paintAddress(QPainter& p, const Look& l, bool read) const {
   const auto& code = a.code;
   const QRectF first = rankRow(l.area, l.scale, read, 0);
   const double cell = (first.top() - l.area.top() - 100 * l.scale) / std::max(1, code.factors);
-  const QString what = read ? QStringLiteral("Read address") : a.own_reads ? QStringLiteral("Write address") : QStringLiteral("Route");
+  const trace::RunInfo* info = run_ && hasInfo(*run_) ? &run_->info() : nullptr;
+  const QString what = (read ? QStringLiteral("Read address") : a.own_reads ? QStringLiteral("Write address") : QStringLiteral("Route")) +
+                       QStringLiteral(" of token %1").arg(count(picture_->token + (l.count_from_one ? 1 : 0))) +
+                       (info ? QLatin1Char(' ') + tokenTitle(*info, picture_->token) : QString());
   p.setFont(l.theme->title());
   p.setPen(read ? l.theme->otherText : l.theme->retrieval);
   p.drawText(QRectF(first.left(), l.area.top() + 8 * l.scale, first.width(), 22 * l.scale), Qt::AlignLeft | Qt::AlignVCenter, what);
