@@ -224,6 +224,7 @@ bool TheoryCanvas::event(QEvent* event) {
   }
   if (event->type() == QEvent::ShortcutOverride) {
     const auto* key = static_cast<QKeyEvent*>(event);
+    if (key->matches(QKeySequence::Copy)) event->accept();
     switch (key->key()) {
       case Qt::Key_Left: case Qt::Key_Right: case Qt::Key_Up: case Qt::Key_Down: case Qt::Key_Space: case Qt::Key_Q: case Qt::Key_K:
       case Qt::Key_BracketLeft: case Qt::Key_BracketRight: case Qt::Key_Plus: case Qt::Key_Minus:
@@ -238,6 +239,7 @@ bool TheoryCanvas::event(QEvent* event) {
 
 // Q, K or Space choose a vector; Left and Right turn it, Up and Down change its length, [ ] the factor, + and - beta.
 void TheoryCanvas::keyPressEvent(QKeyEvent* event) {
+  if (event->matches(QKeySequence::Copy)) return Q_EMIT copyRequested();
   if (!data_ || (event->modifiers() & ~(Qt::ShiftModifier | Qt::KeypadModifier))) return QWidget::keyPressEvent(event);
   TheoryState state = data_->state;
   const double many = event->modifiers() & Qt::ShiftModifier ? 10 : 1;

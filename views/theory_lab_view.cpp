@@ -95,6 +95,10 @@ TheoryLabView::TheoryLabView(Worker* worker, QWidget* parent) : View(nullptr, pa
   connect(controls_, &TheoryControls::changed, this, change);
   connect(canvas_, &TheoryCanvas::changed, this, change);
   connect(canvas_, &TheoryCanvas::status, this, &View::statusText);
+  connect(canvas_, &TheoryCanvas::copyRequested, this, [this] {
+    QGuiApplication::clipboard()->setText(numbersText());
+    Q_EMIT statusText(QStringLiteral("copied every number"));
+  });
   connect(controls_, &TheoryControls::openRequested, this, [this] {
     auto* dialog = new QFileDialog(this, QStringLiteral("Open a state of the theory lab"), {},
                                    QStringLiteral("States and results (*.json *.h5);;All files (*)"));

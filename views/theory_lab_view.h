@@ -88,6 +88,7 @@ class TheoryCanvas : public QWidget {
  Q_SIGNALS:
   void changed(const TheoryState& state);
   void status(const QString& text);
+  void copyRequested();  // Ctrl+C: of every number
 
  protected:
   bool event(QEvent*) override;

@@ -4,6 +4,7 @@
 #include <QProcess>
 
 #include "app/window/launch.h"
+#include "core/analysis/theory_result.h"
 #include "core/trace/sweep_file.h"
 #include "tests/app/window_test.h"
 
@@ -61,6 +62,26 @@ class TestCommandLine : public QObject {
     const Ended kind = start({"figure", trace_, "--out", scratch_.file("none.svg")});
     QCOMPARE(kind.code, 2);
     QVERIFY2(kind.err.contains("--kind"), kind.err.constData());
+  }
+
+  void figureOfATheory() {
+    const analysis::KernelInput input{4, {0.6, -0.2, 0.1, 0.7}, {0.5, 0.3, -0.4, 0.6}, 1.58, 1.58};
+    const QString file = scratch_.file("theory.h5"), out = scratch_.file("theory.svg");
+    trace::write_result(file.toStdString(), analysis::theory_result(input, {.multiples = {0.5, 1, 2}, .pairs = 70}), false);
+    const Ended e = start({"figure", file, "--out", out, "--csv"});
+    QVERIFY2(e.code == 0, e.err.constData());
+    QFile written(out), csv(scratch_.file("theory.csv"));
+    QVERIFY(written.open(QIODevice::ReadOnly) && csv.open(QIODevice::ReadOnly));
+    QVERIFY(written.readAll().contains("log error against"));
+    const QByteArray data = csv.readAll();
+    QVERIFY(data.contains(QByteArray("numbers,κ,,") + QByteArray::number(analysis::kernel_numbers(input).kappa, 'g', 17).left(15)));
+    QCOMPARE(data.count("pairs by q.k,log_error,"), 70);
+    const Ended wrong = start({"figure", file, "--kind", "value-field", "--out", scratch_.file("x.svg")});
+    QCOMPARE(wrong.code, 2);
+    QVERIFY2(wrong.err.contains("theory"), wrong.err.constData());
+    const Ended kind = start({"figure", trace_, "--kind", "theory", "--out", scratch_.file("x.svg")});
+    QCOMPARE(kind.code, 2);
+    QVERIFY2(kind.err.contains("theory of a trace"), kind.err.constData());
   }
 
   void figures_data() {

@@ -112,6 +112,9 @@ class TestTheory : public QObject {
     lab.view.table()->setFocus();
     QTest::keyClick(lab.view.table(), Qt::Key_C, Qt::ControlModifier);
     QCOMPARE(QGuiApplication::clipboard()->text().trimmed(), QString("ξ\t") + QString::number(lab.view.data().numbers.bounds.xi, 'g', 17));
+    lab.view.canvas()->setFocus();
+    QTest::keyClick(lab.view.canvas(), Qt::Key_C, Qt::ControlModifier);  // all of them
+    QCOMPARE(QGuiApplication::clipboard()->text(), lab.view.numbersText());
     QVERIFY(lab.view.numbersText().contains(QString("κ\t") + QString::number(lab.view.data().numbers.kappa, 'g', 17)));
   }
 
