@@ -169,7 +169,10 @@ QVector<TheoryRow> theoryRows(const TheoryData& d) {
 QString theoryCaption(const TheoryData& d) {
   const auto slots = analysis::slot_count(d.state.codes, d.state.factors());
   const QString m = slots ? count(*slots) : QStringLiteral("%1^%2").arg(d.state.codes).arg(d.state.factors());
-  QString text = QStringLiteral("RAM-Net theory · d = %1 codes, U = %2 factors, %3 slots · ").arg(d.state.codes).arg(d.state.factors()).arg(m);
+  QString text = QStringLiteral("RAM-Net theory · d = %1 codes, U = %2 %3, %4 slots · ")
+                     .arg(d.state.codes)
+                     .arg(d.state.factors())
+                     .arg(d.state.factors() == 1 ? QStringLiteral("factor") : QStringLiteral("factors"), m);
   text += d.state.read == d.state.write ? QStringLiteral("β = %1 β*").arg(valueText(d.state.read, 5))
                                         : QStringLiteral("β_r = %1 β*, β_w = %2 β*").arg(valueText(d.state.read, 5), valueText(d.state.write, 5));
   return text + QStringLiteral(", β* = %1").arg(valueText(d.state.betaStar(), 7));

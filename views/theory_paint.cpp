@@ -223,7 +223,9 @@ void paintPairs(QPainter& p, const TheoryData& d, const TheoryPanel& panel, cons
   }
   QVector<Key> keys{{QStringLiteral("ξ < 1"), theme.fit, Qt::SolidLine, QChar('*')}};
   if (silent) keys.append({QStringLiteral("ξ ≥ 1: no bound"), theme.retrieval, Qt::SolidLine, QChar('o')});
-  if (most > 0) keys.append({QStringLiteral("Theorem 2, ±%1").arg(valueText(most, 4)), washed(theme.fit, theme.dark ? 0.45 : 0.25), Qt::SolidLine, QChar('#')});
+  // Pairs of other lengths have bounds of their own, none above this one.
+  const QString at_most = d.state.pair_kind == analysis::PairKind::random_blocks ? QStringLiteral("at most ") : QString();
+  if (most > 0) keys.append({QStringLiteral("Theorem 2, %1±%2").arg(at_most, valueText(most, 4)), washed(theme.fit, theme.dark ? 0.45 : 0.25), Qt::SolidLine, QChar('#')});
   if (marks.on) keys.append({QStringLiteral("q, k"), theme.selection, Qt::SolidLine, QChar('*')});
   paintKeys(p, panel, theme, keys);
   p.save();
