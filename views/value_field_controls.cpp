@@ -182,7 +182,7 @@ void ValueFieldControls::layKeys(const std::function<void(FieldState&)>& change)
     change(state);
     state.layout.rgb = state.settings.channels == 3;
     state.settings.keys = analysis::field_keys(state.settings.space, state.layout);
-    state.edited = false, state.origin.clear(), state.selected = -1;
+    state.settings.origin.clear(), state.settings.queries.clear(), state.edited = false, state.selected = -1;
   });
 }
 
@@ -219,7 +219,7 @@ void ValueFieldControls::buildKeys(QVBoxLayout* column) {
       layout.count = int(state.settings.keys.size());
       const auto dealt = analysis::field_keys(state.settings.space, layout);
       for (size_t i = 0; i < dealt.size(); ++i) state.settings.keys[i].value = dealt[i].value;
-      state.origin.clear();
+      state.settings.origin.clear(), state.settings.queries.clear();
     });
   });
   key_name_ = new QLabel(this);
@@ -315,7 +315,7 @@ void ValueFieldControls::buildMemory(QVBoxLayout* column) {
       state.layout.rgb = state.settings.channels == 3;
       state.settings.keys = analysis::field_keys(space, state.layout);
       if (const auto* set = analysis::find_field_columns(state.columns.toStdString())) state.settings.columns = set->make(space);
-      state.edited = false, state.origin.clear(), state.selected = -1, state.cross.reset();
+      state.settings.origin.clear(), state.settings.queries.clear(), state.edited = false, state.selected = -1, state.cross.reset();
     });
   });
   update_ = new QComboBox(this);
@@ -365,12 +365,12 @@ void ValueFieldControls::showState() {
   count_->setMaximum(std::max(256, int(s.keys.size())));
   count_->setValue(int(s.keys.size()));
   layout_->clear();
-  if (state.edited || !state.origin.isEmpty()) layout_->addItem(state.origin.isEmpty() ? QStringLiteral("by hand") : QStringLiteral("captured"), 6);
+  if (state.edited || !s.origin.empty()) layout_->addItem(s.origin.empty() ? QStringLiteral("by hand") : QStringLiteral("captured"), 6);
   for (int i = 0; i < 4; ++i) layout_->addItem(QStringLiteral("%1, seed %2").arg(QLatin1String(kLayoutNames[i])).arg(state.layout.seed), i);
   layout_->insertSeparator(layout_->count());
   layout_->addItem(QStringLiteral("next seed"), 4);
   layout_->addItem(QStringLiteral("previous seed"), 5);
-  layout_->setCurrentIndex(state.edited || !state.origin.isEmpty() ? 0 : int(state.layout.kind));
+  layout_->setCurrentIndex(state.edited || !s.origin.empty() ? 0 : int(state.layout.kind));
   values_->setCurrentIndex(s.channels == 3 ? 1 : 0);
   const bool selected = state.selected >= 0;
   key_name_->setVisible(selected);
@@ -382,8 +382,8 @@ void ValueFieldControls::showState() {
     key_value_->setValue(key.value[0]);
     key_colour_->setText(fieldColour(s, key.value.data()).name());
   }
-  origin_->setText(state.origin);
-  origin_->setVisible(!state.origin.isEmpty());
+  origin_->setText(QString::fromStdString(s.origin));
+  origin_->setVisible(!s.origin.empty());
   tau_->setValue(s.tau);
   star_->setText(QStringLiteral("√(2/τ) = %1").arg(analysis::beta_star_of_tau(s.tau), 0, 'f', 3));
   if (!slider_->isSliderDown()) slider_->setValue(sliderOf(s.tau));

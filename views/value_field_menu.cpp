@@ -1,5 +1,4 @@
 // Menus of the value-field lab: columns, presets, settings as text, files.
-#include <QApplication>
 #include <QClipboard>
 #include <QFileDialog>
 #include <QInputDialog>
@@ -93,6 +92,12 @@ void ValueFieldView::fillMenu(QMenu* menu) {
         state.columns.clear(), state.large = -1;
       });
   });
+  QAction* capture = menu->addAction(QStringLiteral("Keys from the open trace…"), this, [this] {
+    if (!run_) return;
+    FieldCaptureDialog dialog(*run_, this);
+    if (dialog.exec() == QDialog::Accepted) takeHead(dialog.chosen());
+  });
+  capture->setEnabled(run_ && run_->trace);
   QMenu* grid = menu->addMenu(QStringLiteral("Queries per side"));
   for (const int g : {64, 128, 256, 512}) {
     QAction* action = grid->addAction(QString::number(g), this, [this, g] { change([g](FieldState& state) { state.settings.grid = g; }); });

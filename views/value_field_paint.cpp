@@ -98,6 +98,14 @@ void drawMarks(QPainter& painter, const QRectF& panel, const FieldSettings& s, c
   const double key_size = k * (panel.width() > 300 * k ? 1.4 : std::clamp(panel.width() / (110 * k), 0.55, 1.0));  // small panels keep some of their field
   painter.save();
   painter.setClipRect(panel.adjusted(-6 * k, -6 * k, 6 * k, 6 * k), Qt::IntersectClip);
+  if (!s.queries.empty()) {
+    painter.setRenderHint(QPainter::Antialiasing);
+    for (const auto& [colour, radius] : {std::pair<QColor, double>{QColor(0x17, 0x1B, 0x22, 140), 1.9}, {QColor(255, 255, 255, 220), 1.1}}) {
+      painter.setPen(Qt::NoPen);
+      painter.setBrush(colour);
+      for (const auto& q : s.queries) painter.drawEllipse(fieldPoint(s, panel, q[0], q[1]), radius * key_size, radius * key_size);
+    }
+  }
   for (size_t i = 0; i < keys.size(); ++i) {
     const QColor ring = int(i) == marks.selected ? theme.selection : int(i) == marks.hovered ? theme.hover : QColor();
     drawKey(painter, fieldPoint(s, panel, keys[i].x, keys[i].y), fieldColour(s, keys[i].value.data()), key_size, ring);
@@ -281,6 +289,7 @@ QString fieldCaption(const FieldSettings& s, const FieldResult& field, size_t co
 
 QString fieldFacts(const FieldSettings& s) {
   QStringList parts{QStringLiteral("%1 keys").arg(count(qint64(s.keys.size())))};
+  if (!s.origin.empty()) parts << QString::fromStdString(s.origin) << QStringLiteral("small dots: the model's queries");
   parts << (s.space == FieldSpace::torus ? QStringLiteral("U = 2") : QStringLiteral("U = 1"));
   parts << QStringLiteral("τ = %1, β* = √(2/τ) = %2").arg(QString::number(s.tau, 'g', 6), QString::number(analysis::beta_star_of_tau(s.tau), 'g', 6));
   parts << QStringLiteral("%1 × %1 queries").arg(s.grid);

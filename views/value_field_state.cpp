@@ -42,7 +42,6 @@ QByteArray fieldStateJson(const FieldState& state) {
                                                {QStringLiteral("seed"), QString::number(state.layout.seed)}};
   root[QStringLiteral("edited")] = state.edited;
   root[QStringLiteral("columns")] = state.columns;
-  if (!state.origin.isEmpty()) root[QStringLiteral("origin")] = state.origin;
   if (state.cross) root[QStringLiteral("cross")] = QJsonArray{state.cross->x(), state.cross->y()};
   root[QStringLiteral("large")] = state.large;
   root[QStringLiteral("selected")] = state.selected;
@@ -76,7 +75,6 @@ FieldState parseFieldState(const QByteArray& json) {
   state.layout.rgb = state.settings.channels == 3;
   state.edited = root[QStringLiteral("edited")].toBool();
   state.columns = root[QStringLiteral("columns")].toString().left(60);
-  state.origin = root[QStringLiteral("origin")].toString().left(2000);
   const QJsonArray cross = root[QStringLiteral("cross")].toArray();
   if (cross.size() == 2 && cross[0].isDouble() && cross[1].isDouble()) state.cross = QPointF(cross[0].toDouble(), cross[1].toDouble());
   const int panels = int(state.settings.rows.size() * state.settings.columns.size());

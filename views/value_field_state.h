@@ -15,7 +15,6 @@ struct FieldState {
   analysis::FieldLayout layout;  // where the keys came from
   bool edited = false;           // since then keys were moved, added or removed by hand
   QString columns;               // the set that the columns came from; "": by hand
-  QString origin;                // of keys from a real model: what they are and what was left out; "": synthetic
   std::optional<QPointF> cross;  // query coordinates
   int large = -1;                // panel shown large, [rows, columns]
   int selected = -1;             // key

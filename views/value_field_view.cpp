@@ -407,6 +407,38 @@ void ValueFieldView::renewCross() {
   for (const auto& panel : field_->panels) put(*panel);
 }
 
+void ValueFieldView::takeHead(const FieldCapture& capture) {
+  if (!run_ || !run_->trace) return say(QStringLiteral("No trace is open"), true);
+  struct Taken {
+    std::shared_ptr<const analysis::FieldHead> head;
+    std::string why;
+  };
+  const auto read = [trace = run_->trace, run = run_->run, capture] {
+    Taken taken;
+    try {
+      taken.head = std::make_shared<analysis::FieldHead>(analysis::load_field_head(*trace, run, capture.layer, capture.head));
+    } catch (const std::exception& e) {
+      taken.why = e.what();
+    }
+    return taken;
+  };
+  const auto show = [this, capture](const Taken& taken) {
+    if (!taken.head) return say(QString::fromStdString(taken.why), true);
+    change([&](FieldState& state) {
+      const auto space = state.settings.space;
+      state.settings = analysis::project_head(*taken.head, capture.projection, state.settings).settings;
+      state.edited = true, state.selected = -1, state.large = -1, state.cross.reset();
+      state.layout.rgb = state.settings.channels == 3;
+      if (const auto* set = analysis::find_field_columns(state.columns.toStdString()); set && space != state.settings.space)
+        state.settings.columns = set->make(state.settings.space);
+    });
+  };
+  if (!worker_) return show(read());
+  worker_->post(QStringLiteral("value-field-head.%1").arg(quintptr(this), 0, 16), this, [read, show]() -> Worker::Done {
+    return [show, taken = read()] { show(taken); };
+  });
+}
+
 void ValueFieldView::undo() {
   if (undo_.empty()) return;
   FieldState before = std::move(undo_.back());

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "core/progress.h"
+#include "views/value_field_capture.h"
 #include "views/value_field_paint.h"
 #include "views/value_field_state.h"
 #include "views/view.h"
@@ -61,6 +62,8 @@ class ValueFieldView : public View {
   void finishQuick();                          // the drag is over
   void fillPanelMenu(QMenu* menu, int panel);
   void fillMenu(QMenu* menu);
+  // Keys, values and queries of a head of the open trace take the place of the keys.
+  void takeHead(const FieldCapture& capture);
   void undo();
   bool canUndo() const { return !undo_.empty(); }
   void say(const QString& text, bool error = false);

@@ -6,12 +6,14 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <tuple>
 
 #include "app/cli/help.h"
 #include "app/cli/ramnet.h"
 #include "core/analysis/value_field_file.h"
 #include "core/analysis/value_field_json.h"
 #include "core/analysis/value_field_keys.h"
+#include "core/analysis/value_field_model.h"
 #include "core/formats/json.h"
 
 namespace slotscope::cli {
@@ -43,6 +45,9 @@ struct FieldCommand {
   std::optional<uint64_t> seed;
   std::optional<double> tau, extent;
   bool divide = false, force = false;
+  // Keys of a captured head.
+  std::string trace, project = "pca", tokens;
+  int run = 0, layer = 0, head = 0;
 };
 
 [[noreturn]] void refuse(const std::string& option, const std::string& found, const std::string& expected) {
@@ -69,11 +74,43 @@ std::string names(const std::vector<Item>& items) {
   return text;
 }
 
+// "A:B" of two whole numbers.
+std::pair<int64_t, int64_t> two_of(const std::string& option, const std::string& text, const char* expected) {
+  std::pair<int64_t, int64_t> two;
+  const size_t colon = text.find(':');
+  const auto whole = [&](size_t from, size_t to, int64_t& v) {
+    const auto [end, error] = std::from_chars(text.data() + from, text.data() + to, v);
+    return error == std::errc() && end == text.data() + to;
+  };
+  if (colon == std::string::npos || !whole(0, colon, two.first) || !whole(colon + 1, text.size(), two.second)) refuse(option, text, expected);
+  return two;
+}
+
+// Keys, values and queries of a head of a trace.
+analysis::FieldSettings of_trace(const FieldCommand& c, const analysis::FieldSettings& base) {
+  if (!c.keys_at.empty() || c.keys || c.seed || !c.layout.empty() || !c.space.empty())
+    refuse("--trace", c.trace, "without --key, --keys, --layout, --seed and --space");
+  using Kind = analysis::FieldProjection::Kind;
+  analysis::FieldProjection p;
+  const std::string kind = c.project.substr(0, c.project.find(':'));
+  if (kind == "pair" || kind == "blocks" || kind == "pairs-of-two") {
+    p.kind = kind == "pair" ? Kind::pair : Kind::blocks;
+    p.halves = kind == "blocks";
+    std::tie(p.a, p.b) = two_of("--project", c.project.substr(std::min(c.project.size(), kind.size() + 1)), "two numbers behind it, pair:0:1");
+  } else if (c.project != "pca") {
+    refuse("--project", c.project, "pca, pair:A:B, blocks:A:B or pairs-of-two:A:B");
+  }
+  if (!c.tokens.empty()) std::tie(p.first, p.last) = two_of("--tokens", c.tokens, "A:B of the captured tokens, B not included");
+  p.rgb = base.channels == 3;
+  const auto trace = trace::Trace::open(c.trace);
+  return analysis::project_head(analysis::load_field_head(*trace, c.run, c.layer, c.head), p, base).settings;
+}
+
 // The keys: given one by one, or laid out; nothing given leaves the preset's.
 void choose_keys(const FieldCommand& c, analysis::FieldSettings& s) {
   if (!c.keys_at.empty()) {
     if (c.keys || c.seed || !c.layout.empty()) refuse("--key", c.keys_at[0], "either --key, or --keys, --layout and --seed");
-    s.keys.clear();
+    s.keys.clear(), s.queries.clear(), s.origin.clear();
     for (const std::string& text : c.keys_at) {
       const char* expected = s.channels == 3 ? "X,Y,R,G,B" : "X,Y,VALUE";
       const auto v = numbers_of("--key", text, expected);
@@ -92,6 +129,7 @@ void choose_keys(const FieldCommand& c, analysis::FieldSettings& s) {
   using Kind = analysis::FieldLayoutKind;
   layout.kind = c.layout == "random" ? Kind::random : c.layout == "ring" ? Kind::ring : c.layout == "grid" ? Kind::grid : Kind::spread;
   s.keys = analysis::field_keys(s.space, layout);
+  s.queries.clear(), s.origin.clear();
 }
 
 analysis::FieldSettings settings_of(const FieldCommand& c) {
@@ -116,7 +154,13 @@ analysis::FieldSettings settings_of(const FieldCommand& c) {
   if (c.grid) s.grid = *c.grid;
   if (c.extent) s.extent = *c.extent;
   if (!c.rows.empty()) s.rows = numbers_of("--rows", c.rows, "multiples of beta* such as 0.5,1,2");
-  choose_keys(c, s);
+  if (c.trace.empty()) {
+    choose_keys(c, s);
+  } else {
+    s = of_trace(c, s);
+    if (c.tau) s.tau = *c.tau;
+    if (c.extent) s.extent = *c.extent;
+  }
   if (!c.columns.empty()) {
     const auto* set = analysis::find_field_columns(c.columns);
     if (!set) refuse("--columns", c.columns, "one of " + names(analysis::field_column_sets()));
@@ -139,6 +183,7 @@ void print(const analysis::ValueField& f, const FieldCommand& c, double seconds,
   if (console.json) {
     Json j = {{"out", c.out.empty() ? Json(nullptr) : Json(c.out)}, {"space", s.space == analysis::FieldSpace::torus ? "torus" : "plane"},
               {"tau", s.tau}, {"beta_star", f.beta_star}, {"keys", s.keys.size()}, {"grid", s.grid}, {"channels", s.channels}, {"device", f.on_gpu ? "cuda" : "cpu"}, {"seconds", seconds}};
+    if (!s.origin.empty()) j["origin"] = s.origin;
     j["rows"] = Json::array();
     for (const double row : s.rows) j["rows"].push_back(std::isfinite(row) ? Json(row) : Json(nullptr));
     j["columns"] = Json::array();
@@ -205,6 +250,13 @@ void add_ramnet_valuefield(CLI::App& group, Console& console, Action& chosen) {
   sub->add_option("--seed", c->seed, "Of places and values (default 4)")->option_text("S")->group("Keys");
   sub->add_option("--key", c->keys_at, "One key: X,Y,VALUE (RGB: X,Y,R,G,B), angles in radians or coordinates; repeat it")->option_text("X,Y,V")->expected(1)->take_all()->group("Keys");
   sub->add_option("--values", c->values, "Values are numbers from 0 to 1, or colours")->check(CLI::IsMember({"scalar", "rgb"}))->option_text("scalar|rgb")->group("Keys");
+  const char* real = "Keys of a captured head";
+  CLI::Option* trace = sub->add_option("--trace", c->trace, "A trace with query, key and value: a head of it brought to a plane; says what that leaves out")->option_text("TRACE.h5")->group(real);
+  sub->add_option("--run", c->run, "Which run of it, from 0")->check(CLI::NonNegativeNumber)->option_text("N")->needs(trace)->group(real);
+  sub->add_option("--layer", c->layer, "Layer, from 0")->check(CLI::NonNegativeNumber)->option_text("N")->needs(trace)->group(real);
+  sub->add_option("--head", c->head, "Query head, from 0")->check(CLI::NonNegativeNumber)->option_text("N")->needs(trace)->group(real);
+  sub->add_option("--project", c->project, "pca: two principal axes of the keys (default). pair:A:B: two coordinates. blocks:A:B: two planar blocks that RoPE turns (u, u + d/2), on the torus; pairs-of-two:A:B: blocks (2u, 2u + 1)")->option_text("HOW")->needs(trace)->group(real);
+  sub->add_option("--tokens", c->tokens, "Captured tokens that become keys (default 0:64)")->option_text("A:B")->needs(trace)->group(real);
   sub->add_option("--tau", c->tau, "Temperature of full attention; beta* = sqrt(2 / tau)")->option_text("T");
   sub->add_option("--grid", c->grid, "Queries per side (default 128)")->option_text("G");
   sub->add_option("--extent", c->extent, "The plane is [-E, E]^2 (default 1.5)")->option_text("E");

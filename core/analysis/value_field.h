@@ -19,7 +19,7 @@ namespace slotscope::analysis {
 
 // Bounds of what is accepted: beyond them a message, never an allocation.
 inline constexpr int kMostFieldKeys = 4096, kLargestFieldGrid = 1024, kMostFieldPanels = 256, kMostFieldCodes = 256,
-                     kMostFieldFeatures = 4096, kMostFieldValueBits = 16;
+                     kMostFieldFeatures = 4096, kMostFieldValueBits = 16, kMostFieldQueries = 65536;
 inline constexpr size_t kMostFieldNumbers = size_t(128) << 20;  // values and read masses of all panels: 1 GiB
 
 enum class FieldSpace { torus, plane };
@@ -77,6 +77,9 @@ struct FieldSettings {
   std::array<double, 2> query_radius{1, 1};  // torus: lengths of a query's two blocks
   std::vector<double> rows{1};               // beta / beta*
   std::vector<FieldPanel> columns;
+  // Of keys from a real model (value_field_model.h), for the eye alone: where its queries lie, and what keys and queries are.
+  std::vector<std::array<double, 2>> queries;
+  std::string origin;
   bool operator==(const FieldSettings&) const = default;
 };
 

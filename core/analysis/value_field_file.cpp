@@ -93,6 +93,12 @@ trace::Result field_result(const ValueField& f) {
   add("key_position", {N, 2}, "key,axis", torus ? "angles of the keys' two planar blocks" : "keys", std::move(position), unit);
   if (torus) add("key_radius", {N, 2}, "key,axis", "lengths of the keys' two planar blocks", std::move(radius));
   add("key_value", {N, C}, "key,channel", "values of the keys", std::move(value));
+  if (!s.queries.empty()) {
+    std::vector<double> queries;
+    for (const auto& q : s.queries) queries.insert(queries.end(), q.begin(), q.end());
+    add("query_position", {int64_t(s.queries.size()), 2}, "query,axis", "queries of the model that the keys came from", std::move(queries), unit);
+    result.parameters["origin"] = s.origin;
+  }
   add("reference", {G, G, C}, "y,x,channel", "full attention", f.reference->value);
   std::vector<double> field, read_mass, rmse, mean_read, mean_write, empty, written;
   for (const auto& panel : f.panels) {

@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using Read = nlohmann::json;
-constexpr size_t kMostText = size_t(8) << 20;
+constexpr size_t kMostText = size_t(16) << 20;
 
 template <class Value>
 struct Name {
@@ -75,9 +75,9 @@ class Members {
   void get(const char* name, bool& v) {
     if (const Read* j = find(name)) v = j->is_boolean() ? j->get<bool>() : (fail(name, j->dump(), "true or false"), false);
   }
-  void get(const char* name, std::string& v) {
+  void get(const char* name, std::string& v, size_t most = 200) {
     if (const Read* j = find(name)) v = j->is_string() ? j->get<std::string>() : (fail(name, j->dump(), "a text"), "");
-    if (v.size() > 200) fail(name, std::to_string(v.size()) + " bytes", "at most 200");
+    if (v.size() > most) fail(name, std::to_string(v.size()) + " bytes", "at most " + std::to_string(most));
   }
   void get(const char* name, int& v) {
     int64_t wide = v;
@@ -207,6 +207,8 @@ std::string field_settings_json(const FieldSettings& s) {
     if (key.radius != FieldKey().radius) k["radius"] = key.radius;
     j["keys"].push_back(std::move(k));
   }
+  if (!s.queries.empty()) j["queries"] = s.queries;
+  if (!s.origin.empty()) j["origin"] = s.origin;
   j["rows"] = Json::array();
   for (const double row : s.rows) j["rows"].push_back(number(row));
   j["columns"] = Json::array();
@@ -231,6 +233,12 @@ FieldSettings parse_field_settings(std::string_view text, const std::string& sou
     for (size_t i = 0; i < keys->size(); ++i) s.keys.push_back(read_key((*keys)[i], "keys[" + std::to_string(i) + "]", source, s.channels));
   if (const Read* columns = m.list("columns", size_t(kMostFieldPanels)))
     for (size_t i = 0; i < columns->size(); ++i) s.columns.push_back(read_panel((*columns)[i], "columns[" + std::to_string(i) + "]", source));
+  if (const Read* queries = m.list("queries", size_t(kMostFieldQueries)))
+    for (const Read& q : *queries) {
+      if (!q.is_array() || q.size() != 2 || !q[0].is_number() || !q[1].is_number()) m.fail("queries", q.dump(-1, ' ', false, Read::error_handler_t::replace), "pairs of numbers");
+      s.queries.push_back({q[0].get<double>(), q[1].get<double>()});
+    }
+  m.get("origin", s.origin, 4000);
   m.finish();
   if (const std::string problem = field_problem(s); !problem.empty())
     throw Error({.file = source, .item = "value field", .found = problem}, Error::Kind::usage);

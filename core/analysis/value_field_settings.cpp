@@ -21,6 +21,10 @@ std::string keys_problem(const FieldSettings& s) {
   if (s.keys.empty()) return "no keys, at least 1";
   if (s.keys.size() > size_t(kMostFieldKeys))
     return std::to_string(s.keys.size()) + " keys, at most " + std::to_string(kMostFieldKeys);
+  if (s.queries.size() > size_t(kMostFieldQueries))
+    return std::to_string(s.queries.size()) + " queries of a model, at most " + std::to_string(kMostFieldQueries);
+  for (const auto& q : s.queries)
+    if (!inside(q[0], -1e7, 1e7) || !inside(q[1], -1e7, 1e7)) return "a query of the model is at (" + number(q[0]) + ", " + number(q[1]) + ")";
   for (size_t i = 0; i < s.keys.size(); ++i) {
     const FieldKey& key = s.keys[i];
     const std::string which = "key " + std::to_string(i);

@@ -102,6 +102,7 @@ SLOTSCOPE_CASE(text_and_back) {
   s.space = FieldSpace::plane, s.tau = 0.1, s.grid = 17, s.extent = 1.0 / 3, s.channels = 3, s.query_radius = {0.7, 1.1};
   s.keys = {{.x = 1.0 / 3, .y = -2e-17, .radius = {0.1, 7}, .value = {0.1, 0.2, 0.3}}, {.x = 0.5}};
   s.rows = {0, 0.1, 1e3};
+  s.queries = {{0.1, -1.0 / 3}, {1e-300, 7}}, s.origin = "layer 0 head 0, q·k";
   FieldPanel all;
   all.kind = FieldKind::ramnet, all.name = "a \"name\" · β\n2", all.codes = 7, all.top_k = int64_t(1) << 40;
   all.beta_read = 0.3, all.beta_write = 2, all.mass_aware = all.divide = true, all.cumulative = false;
@@ -133,6 +134,8 @@ SLOTSCOPE_CASE(bad_texts) {
   CHECK_ERROR(parse_field_settings(R"({"keys": [{"at": [0, 0]}], "columns": [{"kind": "ramnet", "codes": 1}]})", "f"), "column 1", "says nothing");
   CHECK_ERROR(parse_field_settings(R"({"keys": [{"at": [0, 0]}], "columns": [{"seed": "18446744073709551616"}]})", "f"), "columns[0].seed");
   CHECK_ERROR(parse_field_settings(R"({"keys": [{"at": [0, 0]}], "columns": [{"seed": -1}]})", "f"), "columns[0].seed");
+  CHECK_ERROR(parse_field_settings(with(R"(, "queries": [[1]])"), "f"), "queries", "pairs of numbers");
+  CHECK_ERROR(parse_field_settings(with(R"(, "origin": 7)"), "f"), "origin", "a text");
   CHECK_ERROR(parse_field_settings(R"({"keys": []})", "f"), "no panels");
   CHECK_ERROR(parse_field_settings(std::string(200, '['), "f"), "f");
 }
