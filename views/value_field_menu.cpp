@@ -1,6 +1,7 @@
 // Menus of the value-field lab: columns, presets, settings as text, files.
 #include <QClipboard>
 #include <QFileDialog>
+#include <QGuiApplication>
 #include <QInputDialog>
 #include <QMenu>
 #include <algorithm>

@@ -148,12 +148,16 @@ analysis::FieldSettings settings_of(const FieldCommand& c) {
     if (!preset) refuse("--preset", c.preset, "one of " + names(analysis::field_presets()));
     s = preset->make();
   }
+  const analysis::FieldSpace before = s.space;
   if (!c.space.empty()) s.space = c.space == "plane" ? analysis::FieldSpace::plane : analysis::FieldSpace::torus;
   if (!c.values.empty()) s.channels = c.values == "rgb" ? 3 : 1;
   if (c.tau) s.tau = *c.tau;
   if (c.grid) s.grid = *c.grid;
   if (c.extent) s.extent = *c.extent;
   if (!c.rows.empty()) s.rows = numbers_of("--rows", c.rows, "multiples of beta* such as 0.5,1,2");
+  const analysis::FieldColumns* made_by = nullptr;  // the set that the columns are, to be made again for another space
+  for (const auto& set : analysis::field_column_sets())
+    if (set.make(before) == s.columns) made_by = &set;
   if (c.trace.empty()) {
     choose_keys(c, s);
   } else {
@@ -161,6 +165,7 @@ analysis::FieldSettings settings_of(const FieldCommand& c) {
     if (c.tau) s.tau = *c.tau;
     if (c.extent) s.extent = *c.extent;
   }
+  if (made_by && s.space != before) s.columns = made_by->make(s.space);
   if (!c.columns.empty()) {
     const auto* set = analysis::find_field_columns(c.columns);
     if (!set) refuse("--columns", c.columns, "one of " + names(analysis::field_column_sets()));
@@ -199,7 +204,8 @@ void print(const analysis::ValueField& f, const FieldCommand& c, double seconds,
     return console.out_json(j);
   }
   std::string text = count_text(int64_t(s.keys.size())) + " keys, tau " + number_text(s.tau) + ", beta* " + number_text(f.beta_star) + ", " + std::to_string(s.grid) + " x " +
-                     std::to_string(s.grid) + " queries, " + number_text(seconds, 2) + " s" + (f.on_gpu ? " on the GPU" : "") + "\n";
+                     std::to_string(s.grid) + " queries, " + number_text(seconds, 2) + " s" + (f.on_gpu ? " on the GPU" : "") + "\n" +
+                     (s.origin.empty() ? "" : printable(s.origin) + "\n");
   for (size_t row = 0; row < s.rows.size(); ++row)
     for (size_t column = 0; column < s.columns.size(); ++column) {
       const auto& panel = f.at(row, column);

@@ -115,3 +115,35 @@ SLOTSCOPE_CASE(bad_options) {
   // gamma without bounds, beta 0: the limits, not an error.
   EXPECT_CODE(run_cli(valuefield({"--grid", "8", "--rows", "0", "--panel", "ramnet,gamma=inf", "--panel", "ramnet,gamma=-inf"})), 0, "limits");
 }
+
+SLOTSCOPE_CASE(keys_of_a_captured_head) {
+  const auto trace = (t.temp() / "trace.h5").string(), without = (t.temp() / "without.h5").string();
+  EXPECT_CODE(run_cli({"run", bundled(t), "--task", "passkey", "--length", "96", "--generate", "0", "--capture", "query,key,value", "--out", trace}), 0, "trace");
+  EXPECT_CODE(run_cli({"run", bundled(t), "--task", "passkey", "--length", "96", "--generate", "0", "--capture", "route", "--out", without}), 0, "trace");
+  const json pca = document(run_cli(valuefield({"--trace", trace, "--layer", "3", "--head", "1", "--grid", "16", "--json"})));
+  CHECK_EQ(pca["space"].get<std::string>(), std::string("plane"));
+  CHECK_EQ(pca["keys"].get<int>(), 64);
+  CHECK(pca["origin"].get<std::string>().find("layer 3 head 1, tokens 0 to 63 as keys, two principal axes") == 0);
+  CHECK_EQ(pca["columns"][1].get<std::string>(), std::string("d 4 · K 4"));  // the preset's columns, for one factor
+  const auto out = (t.temp() / "field.h5").string();
+  const json blocks = document(run_cli(valuefield({"--trace", trace, "--layer", "3", "--head", "1", "--project", "blocks:0:2", "--tokens", "10:30", "--values", "rgb", "--grid", "16", "--out", out, "--json"})));
+  CHECK_EQ(blocks["space"].get<std::string>(), std::string("torus"));
+  CHECK_EQ(blocks["keys"].get<int>(), 20);
+  const auto field = field_of_result(slotscope::trace::read_result(out, kValueFieldKind), out);
+  CHECK_EQ(field->settings.queries.size(), size_t(96));
+  CHECK_EQ(field->settings.origin, blocks["origin"].get<std::string>());
+  const auto refused = [&](Words more, int code, const std::string& word) {
+    more.insert(more.begin(), {"--layer", "3", "--grid", "8"});
+    const Child child = run_cli(valuefield(more));
+    EXPECT_CODE(child, code, word);
+    CHECK(child.err.find(word) != std::string::npos);
+  };
+  refused({"--trace", without}, 1, "--capture");
+  refused({"--trace", trace, "--head", "99"}, 2, "head 99");
+  refused({"--trace", trace, "--project", "blocks:0"}, 2, "--project");
+  refused({"--trace", trace, "--project", "pair:0:100000"}, 2, "coordinate");
+  refused({"--trace", trace, "--project", "turn"}, 2, "pca, pair:A:B");
+  refused({"--trace", trace, "--tokens", "0:97"}, 2, "96 captured tokens");
+  refused({"--trace", trace, "--keys", "5"}, 2, "--trace");
+  refused({"--trace", (t.temp() / "none.h5").string()}, 1, "none.h5");
+}
