@@ -20,10 +20,11 @@ constexpr int kWarps = 8;
 constexpr int kBlockThreads = 256;
 constexpr int kWarpMost = 128;  // K up to which a warp keeps the lists of a row in its registers
 
-// A warp, or a block, that works on one row.
-struct WarpGroup {
-  static constexpr int kCount = 32;
-  __device__ static int thread() { return int(threadIdx.x) % 32; }
+// Lanes of a warp, or a block, that work on one row.
+template <int kLanes>
+struct LaneGroup {
+  static constexpr int kCount = kLanes;
+  __device__ static int thread() { return int(threadIdx.x) % kLanes; }
   __device__ static void sync() { __syncwarp(); }
 };
 struct BlockGroup {
@@ -63,7 +64,7 @@ struct Factors {
       return most;
     };
     for (int i = Group::thread(); i < cells && !in.normalised; i += Group::kCount)
-      score[i] = exp_of(logit[i] - largest(i / codes * codes));
+      work[i] = largest(i / codes * codes), score[i] = exp_of(logit[i] - work[i]);
     Group::sync();
     for (int i = Group::thread(); i < cells && in.normalised; i += Group::kCount) work[i] = logit[i];
     for (int i = Group::thread(); i < cells && !in.normalised; i += Group::kCount) {
@@ -74,7 +75,7 @@ struct Factors {
         rest += sum >= x ? (sum - next) + x : (x - next) + sum;
         sum = next;
       }
-      work[i] = logit[i] - (largest(first) + log_of(sum + rest));
+      work[i] = logit[i] - (work[i] + log_of(sum + rest));
     }
     Group::sync();
     for (int i = Group::thread(); i < cells; i += Group::kCount) {
@@ -107,7 +108,8 @@ __device__ Real put(const AddressDecodeInput<Real>& in, const AddressDecodeOutpu
                     const Entry<Real>& entry, int64_t shift, int64_t slots) {
   const Real score = entry.score(), weight = exp_of(score);
   const int64_t at = row * in.top_k + rank;
-  out.slot[at] = int32_t((entry.slot() + shift) % slots);
+  const int64_t moved = entry.slot() + shift;  // both below the number of slots
+  out.slot[at] = int32_t(moved < slots ? moved : moved - slots);
   out.weight[at] = weight;
   if (out.score) out.score[at] = score;
   return weight;
@@ -118,23 +120,23 @@ __device__ Real lost_of(Real kept, int top_k, int64_t slots) {
   return kept != kept ? kept : kept < 1 ? 1 - kept : Real(0);
 }
 
-// K <= 32 kPer: a warp per row, the beam in its registers.
-template <class Real, int kPer>
+// K <= kLanes kPer: a group of lanes per row, the beam in their registers. Rows behind the last one repeat it unseen.
+template <class Real, int kLanes, int kPer>
 __global__ void __launch_bounds__(32 * kWarps)
     warp_kernel(AddressDecodeInput<Real> in, AddressDecodeOutput<Real> out, int64_t rows, int64_t slots) {
   extern __shared__ double shared_storage[];
-  const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32, warps = int(blockDim.x) / 32;
-  const int64_t row = int64_t(blockIdx.x) * warps + warp;
-  if (row >= rows) return;  // whole warps
-  using List = WarpList<Real, kPer>;
+  const int lane = int(threadIdx.x) % kLanes, group = int(threadIdx.x) / kLanes, groups = int(blockDim.x) / kLanes;
+  const bool there = int64_t(blockIdx.x) * groups + group < rows;
+  const int64_t row = there ? int64_t(blockIdx.x) * groups + group : rows - 1;
+  using List = LaneList<Real, kLanes, kPer>;
   const int codes = in.codes, cells = in.factors * codes, K = in.top_k;
-  const Factors<Real> factors(reinterpret_cast<char*>(shared_storage) + warp * Factors<Real>::bytes(cells), cells);
-  factors.template fill<WarpGroup>(in, in.logit + row * cells);
+  const Factors<Real> factors(reinterpret_cast<char*>(shared_storage) + group * Factors<Real>::bytes(cells), cells);
+  factors.template fill<LaneGroup<kLanes>>(in, in.logit + row * cells);
   List beam;
   int size = min(codes, K);
 #pragma unroll
   for (int e = 0; e < kPer; ++e) {
-    const int i = e * 32 + lane;
+    const int i = e * kLanes + lane;
     beam.x[e] = i < size ? Entry<Real>::make(Real(0) + factors.score[i], factors.slot[i]) : Entry<Real>::none();
   }
   for (int u = 1; u < in.factors; ++u) {
@@ -144,7 +146,7 @@ __global__ void __launch_bounds__(32 * kWarps)
     int slot[kPer];
 #pragma unroll
     for (int e = 0; e < kPer; ++e) {
-      const Entry<Real> turned = beam.x[kPer - 1 - e].from_lane_xor(31);
+      const Entry<Real> turned = beam.x[kPer - 1 - e].from_lane_xor(kLanes - 1);
       score[e] = turned.score(), slot[e] = turned.slot();
     }
     List best, list;
@@ -153,8 +155,8 @@ __global__ void __launch_bounds__(32 * kWarps)
       if (reach == 0) break;
 #pragma unroll
       for (int e = 0; e < kPer; ++e) {
-        const bool there = List::kSize - 1 - (e * 32 + lane) < reach;
-        list.x[e] = there ? Entry<Real>::make(score[e] + add[f], slot[e] + step[f]) : Entry<Real>::none();
+        const bool candidate = List::kSize - 1 - (e * kLanes + lane) < reach;
+        list.x[e] = candidate ? Entry<Real>::make(score[e] + add[f], slot[e] + step[f]) : Entry<Real>::none();
       }
       if (!list.rising(lane)) list.sort(lane), list.turn();
       if (f == 0) {
@@ -174,9 +176,9 @@ __global__ void __launch_bounds__(32 * kWarps)
   Real kept = 0;
 #pragma unroll
   for (int e = 0; e < kPer; ++e)
-    if (e * 32 + lane < K) kept += put(in, out, row, e * 32 + lane, beam.x[e], shift, slots);
-  kept = group_sum<32>(kept);
-  if (out.lost && lane == 0) out.lost[row] = lost_of(kept, K, slots);
+    if (there && e * kLanes + lane < K) kept += put(in, out, row, e * kLanes + lane, beam.x[e], shift, slots);
+  kept = group_sum<kLanes>(kept);
+  if (out.lost && there && lane == 0) out.lost[row] = lost_of(kept, K, slots);
 }
 
 // Lists of any length in memory, a power of two of entries, by all threads of a block.
@@ -279,14 +281,15 @@ void allow(Kernel kernel, size_t bytes) {
     check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(bytes)), "shared memory");
 }
 
-template <class Real, int kPer>
+template <class Real, int kLanes, int kPer>
 void launch_warps(const AddressDecodeInput<Real>& in, const AddressDecodeOutput<Real>& out, int64_t rows, int64_t slots,
-                  int warps, size_t bytes, cudaStream_t stream) {
-  const int64_t blocks = (rows + warps - 1) / warps;
+                  int warps, size_t row_bytes, cudaStream_t stream) {
+  const int64_t groups = warps * (32 / kLanes), blocks = (rows + groups - 1) / groups;
+  const size_t bytes = size_t(groups) * row_bytes;
   if (blocks > INT_MAX)
     throw std::runtime_error("select_addresses_cuda: " + std::to_string(rows) + " rows are too many for one launch");
-  allow(warp_kernel<Real, kPer>, bytes);
-  warp_kernel<Real, kPer><<<unsigned(blocks), 32 * warps, bytes, stream>>>(in, out, rows, slots);
+  allow(warp_kernel<Real, kLanes, kPer>, bytes);
+  warp_kernel<Real, kLanes, kPer><<<unsigned(blocks), 32 * warps, bytes, stream>>>(in, out, rows, slots);
   check(cudaGetLastError(), "launch");
 }
 
@@ -320,15 +323,20 @@ void launch(const AddressDecodeInput<Real>& in, const AddressDecodeOutput<Real>&
   const size_t most = size_t(attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
   const size_t bytes = Factors<Real>::bytes(int64_t(in.factors) * in.codes);
   int warps = kWarps;
-  while (warps > 1 && size_t(warps) * bytes > most / 2) warps /= 2;
+  while (warps > 1 && size_t(warps) * bytes > most / 8) warps /= 2;
+  const bool narrow = 4 * size_t(warps) * bytes <= most / 2;  // room for several rows of a warp
   if (in.top_k > kWarpMost || size_t(warps) * bytes > most)
     launch_blocks(in, out, rows, slots, most, stream);
+  else if (in.top_k <= 8 && narrow)
+    launch_warps<Real, 8, 1>(in, out, rows, slots, warps, bytes, stream);
+  else if (in.top_k <= 16 && narrow)
+    launch_warps<Real, 16, 1>(in, out, rows, slots, warps, bytes, stream);
   else if (in.top_k <= 32)
-    launch_warps<Real, 1>(in, out, rows, slots, warps, size_t(warps) * bytes, stream);
+    launch_warps<Real, 32, 1>(in, out, rows, slots, warps, bytes, stream);
   else if (in.top_k <= 64)
-    launch_warps<Real, 2>(in, out, rows, slots, warps, size_t(warps) * bytes, stream);
+    launch_warps<Real, 32, 2>(in, out, rows, slots, warps, bytes, stream);
   else
-    launch_warps<Real, 4>(in, out, rows, slots, warps, size_t(warps) * bytes, stream);
+    launch_warps<Real, 32, 4>(in, out, rows, slots, warps, bytes, stream);
 }
 
 }  // namespace

@@ -63,20 +63,21 @@ struct Entry<double> {
   }
 };
 
-// 32 kPer entries in the registers of a warp: entry i is x[i / 32] of lane i % 32.
-template <class Real, int kPer>
-struct WarpList {
-  static constexpr int kSize = 32 * kPer;
+// kLanes kPer entries in the registers of a group of lanes: entry i is x[i / kLanes] of lane i % kLanes. All groups of a warp
+// do the same at the same time.
+template <class Real, int kLanes, int kPer>
+struct LaneList {
+  static constexpr int kSize = kLanes * kPer;
   Entry<Real> x[kPer];
 
   // One comparison of every pair i, i + stride; the better one to the front where (i & block) is 0, to the back elsewhere.
   __device__ void exchange(int stride, int block, int lane) {
-    if (stride >= 32) {
+    if (stride >= kLanes) {
 #pragma unroll
       for (int e = 0; e < kPer; ++e) {
-        const int other = e ^ (stride / 32);
+        const int other = e ^ (stride / kLanes);
         if (other <= e || other >= kPer) continue;
-        const bool forward = ((e * 32) & block) == 0;
+        const bool forward = ((e * kLanes) & block) == 0;
         const Entry<Real> a = x[e], b = x[other];
         if ((b > a) == forward) x[e] = b, x[other] = a;
       }
@@ -85,7 +86,7 @@ struct WarpList {
 #pragma unroll
     for (int e = 0; e < kPer; ++e) {
       const Entry<Real> other = x[e].from_lane_xor(stride);
-      const bool forward = ((e * 32 + lane) & block) == 0, front = (lane & stride) == 0;
+      const bool forward = ((e * kLanes + lane) & block) == 0, front = (lane & stride) == 0;
       if ((other > x[e]) == (forward == front)) x[e] = other;
     }
   }
@@ -108,17 +109,17 @@ struct WarpList {
       x[e] = x[kPer - 1 - e], x[kPer - 1 - e] = a;
     }
 #pragma unroll
-    for (int e = 0; e < kPer; ++e) x[e] = x[e].from_lane_xor(31);
+    for (int e = 0; e < kPer; ++e) x[e] = x[e].from_lane_xor(kLanes - 1);
   }
-  // Whether no entry is better than the next one.
+  // Whether no entry of any group of the warp is better than the next one.
   __device__ bool rising(int lane) const {
     bool ok = true;
 #pragma unroll
     for (int e = 0; e < kPer; ++e) {
-      const Entry<Real> before = x[e].from_lane((lane + 31) % 32);
+      const Entry<Real> before = x[e].from_lane((int(threadIdx.x) + 31) % 32);
       if (lane > 0 && before > x[e]) ok = false;
       if (e + 1 < kPer) {
-        const Entry<Real> last = x[e].from_lane(31);
+        const Entry<Real> last = x[e].from_lane(int(threadIdx.x) % 32 / kLanes * kLanes + kLanes - 1);
         if (lane == 0 && last > x[e + 1 < kPer ? e + 1 : e]) ok = false;
       }
     }

@@ -73,7 +73,7 @@ struct Scan {
   const AddressScanOutput<Real>& out;
   const Plan& plan;
   int64_t pair, batch, head;
-  int slice, columns, first_column, K, thread, threads, lane, group;  // thread: among the value warps
+  int slice, columns, column_bits = 0, first_column, K, thread, threads, lane, group;  // thread: among the value warps
   bool needs_mass;
   Real *mass, *state;
   uint8_t* written;
@@ -83,7 +83,8 @@ struct Scan {
       : in(i), out(o), plan(p) {
     pair = blockIdx.x / plan.slices, slice = int(blockIdx.x % plan.slices);
     batch = pair / in.heads, head = pair % in.heads;
-    columns = plan.warps * (32 / kLanes), first_column = slice * columns;
+    columns = plan.warps * (32 / kLanes), first_column = slice * columns;  // columns: a power of two
+    while (1 << column_bits < columns) ++column_bits;
     K = in.top_k, thread = int(threadIdx.x) - 32, threads = plan.warps * 32;
     lane = int(threadIdx.x) % kLanes, group = thread / kLanes;
     needs_mass = in.update == AddressUpdate::pdma || in.readout == AddressReadout::mass_aware ||
@@ -124,7 +125,7 @@ struct Scan {
     }
     if constexpr (kShared)
       for (int i = int(threadIdx.x); i < in.slots * columns; i += int(blockDim.x)) {
-        const int index = i / columns, column = i % columns;
+        const int index = i >> column_bits, column = i & (columns - 1);
         if (first_column + column >= in.d_v) continue;
         Real& global = out.state[(base + index) * in.d_v + first_column + column];
         if constexpr (kIn)
@@ -134,27 +135,53 @@ struct Scan {
       }
   }
 
-  // Value warps: a piece into its tile, with what writes keep of the mass.
+  // One rank of a token as it stands in global memory; nothing where the token or the rank does not exist.
+  struct Rank {
+    Real w = 0, r = 0, gamma = 0;
+    int write = -1, read = -1;
+  };
+  __device__ Rank rank_of(int64_t piece, int token, int k) const {
+    Rank rank;
+    if (!inside(piece, token) || k >= K) return rank;
+    const int64_t at = line(piece, token), i = at * K + k;
+    rank.w = in.write_weight[i], rank.r = in.read_weight[i];
+    rank.write = in.write_index[i], rank.read = in.read_index[i];
+    rank.gamma = in.gamma ? in.gamma[at] : in.gamma_of_all;
+    return rank;
+  }
+  __device__ void put_rank(const Tile<Real>& to, int i, const Rank& rank) const {
+    const Real w = rank.w;
+    to.write_slot[i] = rank.write >= 0 && rank.write < in.slots && !(w <= 0) ? rank.write : -1;
+    to.keep[i] = in.update == AddressUpdate::gsu ? gsu_retention(w, rank.gamma, in.cumulative) : pdma_retention(w, rank.gamma);
+    to.strength[i] = w;
+    to.read_slot[i] = rank.read >= 0 && rank.read < in.slots ? rank.read : -1;
+    to.p[i] = rank.r;
+  }
+  // Value warps: a piece into its tile, with what writes keep of the mass. A few loads are on their way at once.
   __device__ void load(int64_t piece) const {
     const Tile<Real> to = tile(piece);
-    for (int token = group; token < plan.piece; token += threads / kLanes) {
-      const bool there = inside(piece, token);
-      const int64_t at = there ? line(piece, token) : 0;
-      const Real gamma = in.gamma && there ? in.gamma[at] : in.gamma_of_all;
-      for (int k = lane; k < K; k += kLanes) {
-        const int i = token * K + k;
-        const Real w = there ? in.write_weight[at * K + k] : Real(0);
-        const int write = there ? in.write_index[at * K + k] : -1, read = there ? in.read_index[at * K + k] : -1;
-        to.write_slot[i] = write >= 0 && write < in.slots && !(w <= 0) ? write : -1;
-        to.keep[i] = in.update == AddressUpdate::gsu ? gsu_retention(w, gamma, in.cumulative) : pdma_retention(w, gamma);
-        to.strength[i] = w;
-        to.read_slot[i] = read >= 0 && read < in.slots ? read : -1;
-        to.p[i] = there ? in.read_weight[at * K + k] : Real(0);
+    const int groups = threads / kLanes;
+    for (int first = 0; first < K; first += kLanes)
+      for (int base = group; base < plan.piece; base += kBatch * groups) {
+        Rank rank[kBatch];
+#pragma unroll
+        for (int u = 0; u < kBatch; ++u) rank[u] = rank_of(piece, base + u * groups, first + lane);
+#pragma unroll
+        for (int u = 0; u < kBatch; ++u)
+          if (const int token = base + u * groups; token < plan.piece && first + lane < K)
+            put_rank(to, token * K + first + lane, rank[u]);
       }
-    }
-    for (int i = thread; i < plan.piece * columns; i += threads) {
-      const int token = i / columns, column = first_column + i % columns;
-      to.value[i] = inside(piece, token) && column < in.d_v ? in.value[line(piece, token) * in.d_v + column] : Real(0);
+    for (int base = thread; base < plan.piece * columns; base += kBatch * threads) {
+      Real v[kBatch];
+#pragma unroll
+      for (int u = 0; u < kBatch; ++u) {
+        const int i = base + u * threads, token = i >> column_bits, column = first_column + (i & (columns - 1));
+        const bool there = token < plan.piece && inside(piece, token) && column < in.d_v;
+        v[u] = there ? in.value[line(piece, token) * in.d_v + column] : Real(0);
+      }
+#pragma unroll
+      for (int u = 0; u < kBatch; ++u)
+        if (base + u * threads < plan.piece * columns) to.value[base + u * threads] = v[u];
     }
   }
 
@@ -162,7 +189,7 @@ struct Scan {
   __device__ void store(int64_t piece) const {
     const Tile<Real> from = tile(piece);
     for (int i = thread; i < plan.piece * columns; i += threads) {
-      const int token = i / columns, column = first_column + i % columns;
+      const int token = i >> column_bits, column = first_column + (i & (columns - 1));
       if (inside(piece, token) && column < in.d_v) out.output[line(piece, token) * in.d_v + column] = from.value[i];
     }
   }

@@ -218,3 +218,21 @@ SLOTSCOPE_CASE(cape_moves_flat_slots) {
       CHECK_EQ(moved.lost, still.lost);
     }
 }
+
+// Tables that are log softmaxes already are taken as they are.
+SLOTSCOPE_CASE(normalised_tables) {
+  std::mt19937 random(4);
+  const int rows = 30, factors = 3, codes = 5;
+  std::vector<float> logit, table(size_t(rows * factors * codes));
+  for (int i = 0; i < rows * factors * codes; ++i) logit.push_back(float(random()) / float(random.max()) * 6);
+  for (int i = 0; i < rows * factors; ++i) log_softmax(&logit[size_t(i * codes)], codes, &table[size_t(i * codes)]);
+  AddressDecodeInput<float> in;
+  in.logit = logit.data();
+  in.batch = 1, in.tokens = rows, in.heads = 1, in.factors = factors, in.codes = codes, in.top_k = 17;
+  const auto from_logits = decode(in);
+  in.logit = table.data(), in.normalised = true;
+  const auto from_table = decode(in);
+  CHECK_EQ(from_table.slot, from_logits.slot);
+  CHECK_EQ(from_table.score, from_logits.score);
+  CHECK_EQ(from_table.lost, from_logits.lost);
+}
