@@ -292,7 +292,7 @@ void ValueFieldView::request(bool quick) {
   running_ = quick ? nullptr : std::make_shared<Progress>();
   const auto compute = [settings, progress = running_, cache = quick ? quick_cache_ : cache_](double* seconds) {
     const auto start = std::chrono::steady_clock::now();
-    auto field = analysis::value_field(settings, progress.get(), cache.get());
+    auto field = analysis::value_field(settings, progress.get(), cache.get(), analysis::FieldPlace::automatic);
     *seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return field;
   };
@@ -313,7 +313,7 @@ void ValueFieldView::take(std::shared_ptr<const analysis::ValueField> field, dou
   shown_ = serial;
   field_ = std::move(field);
   field_quick_ = quick;
-  Q_EMIT reductionText(QStringLiteral("%1 × %1 queries, computed in %2 · CPU · float64").arg(field_->settings.grid).arg(seconds < 0.0095 ? QStringLiteral("%1 ms").arg(seconds * 1000, 0, 'f', 1) : QStringLiteral("%1 s").arg(seconds, 0, 'f', 2)));
+  Q_EMIT reductionText(QStringLiteral("%1 × %1 queries, computed in %2 · %3 · float64").arg(field_->settings.grid).arg(seconds < 0.0095 ? QStringLiteral("%1 ms").arg(seconds * 1000, 0, 'f', 1) : QStringLiteral("%1 s").arg(seconds, 0, 'f', 2), field_->on_gpu ? QStringLiteral("GPU") : QStringLiteral("CPU")));
   if (cross_values_.empty()) renewCross();
   canvas_->contentChanged();
   setAccessibleName(accessibleText());

@@ -335,7 +335,7 @@ std::shared_ptr<const ValueField> evaluate(const FieldSettings& settings, FieldA
 }
 
 // Fewer cells than this are ready on the CPU before a GPU is asked.
-constexpr int64_t kCellsForGpu = int64_t(1) << 19;
+constexpr int64_t kCellsForGpu = int64_t(1) << 17;
 
 // Null: not on the GPU. Kept in the cache, if there is one, else in `own`.
 kernels::FieldGpu* gpu_for(const FieldSettings& settings, FieldPlace place, FieldCache* cache,
