@@ -15,19 +15,20 @@ using analysis::MatrixGrid;
 using Matrix = std::shared_ptr<const analysis::TokenMatrix>;
 
 // What an Error says without the name of the file, which the window shows.
-QString reason(const Error& e) {
+QString reason(const Error& e, bool with_item = false) {
   const auto& p = e.parts();
   QString text = QString::fromStdString(p.found.empty() ? std::string(e.what()) : p.found);
+  if (with_item && !p.item.empty()) text = QStringLiteral("B: %1: %2").arg(QString::fromStdString(p.item), text);
   if (!p.advice.empty()) text += QStringLiteral(". ") + QString::fromStdString(p.advice);
   return text;
 }
 
 template <class Make>
-Matrix attempt(QString& why, Make make) {
+Matrix attempt(QString& why, Make make, bool with_item = false) {
   try {
     return make();
   } catch (const Error& e) {
-    why = reason(e);
+    why = reason(e, with_item);
     return nullptr;
   }
 }
@@ -105,7 +106,7 @@ void OverlapSource::matrices(const OverlapJob& job, OverlapPicture& p) {
         if (common == 0) throw Error({.item = "B", .found = "the second trace has other tokens from the first one on"});
         return analysis::first_rows(analysis::trace_matrix(other_->trace, other_->run, other_layer_, other_head_, job.progress.get()),
                                     job.run->info().tokens, common);
-      });
+      }, true);
   }
   p.matrix[size_t(MatrixKind::against)] = against_;
   p.why[size_t(MatrixKind::against)] =

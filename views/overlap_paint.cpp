@@ -225,4 +225,31 @@ void paintMatrix(QPainter& p, const MatrixScene& s) {
   p.restore();
 }
 
+void paintMatrixLegend(QPainter& painter, const QRectF& strip, const QString& name, const ColourScale& scale, const QVector<QRgb>& map,
+                       const Theme& theme) {
+  const double u = theme.base / 12;
+  painter.save();
+  painter.setFont(theme.label());
+  const QFontMetricsF m(painter.font());
+  painter.setPen(theme.text);
+  double right = strip.right() - 8 * u;
+  if (scale.valid) {
+    const QString low = limitText(scale.left()), high = limitText(scale.right());
+    painter.drawText(QRectF(right - m.horizontalAdvance(high), strip.top(), m.horizontalAdvance(high) + 1, strip.height()), Qt::AlignLeft | Qt::AlignVCenter, high);
+    const QRectF bar(std::round(right - m.horizontalAdvance(high) - 126 * u), std::round(strip.center().y() - 5 * u), 120 * u, 10 * u);
+    QLinearGradient gradient(bar.topLeft(), bar.topRight());
+    for (int i = 0; i <= 32; ++i) gradient.setColorAt(i / 32.0, QColor(map[std::min(255, i * 8)]));
+    painter.fillRect(bar, gradient);
+    painter.setPen(QPen(theme.lineStrong, 1));
+    painter.setBrush(Qt::NoBrush);
+    painter.drawRect(bar);
+    painter.setPen(theme.text);
+    right = bar.left() - m.horizontalAdvance(low) - 6 * u;
+    painter.drawText(QRectF(right, strip.top(), m.horizontalAdvance(low) + 1, strip.height()), Qt::AlignLeft | Qt::AlignVCenter, low);
+  }
+  const double left = strip.left() + 100 * u;
+  painter.drawText(QRectF(left, strip.top(), right - left - 10, strip.height()), Qt::AlignLeft | Qt::AlignVCenter, m.elidedText(name, Qt::ElideRight, right - left - 10));
+  painter.restore();
+}
+
 }  // namespace slotscope::views

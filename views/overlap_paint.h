@@ -45,4 +45,8 @@ struct MatrixScene {
 // An image of a grid drawn over the window of its geometry, clipped to it; the upper triangle stays ground.
 void paintMatrix(QPainter& painter, const MatrixScene& scene);
 
+// Name of what is shown and its colours with their limits, in a strip over a figure.
+void paintMatrixLegend(QPainter& painter, const QRectF& strip, const QString& name, const ColourScale& scale, const QVector<QRgb>& map,
+                       const Theme& theme);
+
 }  // namespace slotscope::views

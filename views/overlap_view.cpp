@@ -310,31 +310,8 @@ void OverlapView::paintContent(QPainter& painter, const QSizeF& size, const Them
 }
 
 void OverlapView::paintLegendBar(QPainter& painter, const QRectF& strip, const Theme& theme) const {
-  const double u = theme.base / 12;
-  painter.save();
-  painter.setFont(theme.label());
-  const QFontMetricsF m(painter.font());
   const QString name = matrixName(show_, picture_.get(), by_row_sum_) + QStringLiteral("   ") + (picture_ ? matrixFormula(show_, *picture_) : QString());
-  painter.setPen(theme.text);
-  double right = strip.right() - 8 * u;
-  if (scale_.valid) {
-    const QString low = limitText(scale_.left()), high = limitText(scale_.right());
-    const QVector<QRgb> map = mapOf(show_, theme);
-    painter.drawText(QRectF(right - m.horizontalAdvance(high), strip.top(), m.horizontalAdvance(high) + 1, strip.height()), Qt::AlignLeft | Qt::AlignVCenter, high);
-    const QRectF bar(std::round(right - m.horizontalAdvance(high) - 126 * u), std::round(strip.center().y() - 5 * u), 120 * u, 10 * u);
-    QLinearGradient gradient(bar.topLeft(), bar.topRight());
-    for (int i = 0; i <= 32; ++i) gradient.setColorAt(i / 32.0, QColor(map[std::min(255, i * 8)]));
-    painter.fillRect(bar, gradient);
-    painter.setPen(QPen(theme.lineStrong, 1));
-    painter.setBrush(Qt::NoBrush);
-    painter.drawRect(bar);
-    painter.setPen(theme.text);
-    right = bar.left() - m.horizontalAdvance(low) - 6 * u;
-    painter.drawText(QRectF(right, strip.top(), m.horizontalAdvance(low) + 1, strip.height()), Qt::AlignLeft | Qt::AlignVCenter, low);
-  }
-  const double left = strip.left() + 100 * u;
-  painter.drawText(QRectF(left, strip.top(), right - left - 10, strip.height()), Qt::AlignLeft | Qt::AlignVCenter, m.elidedText(name, Qt::ElideRight, right - left - 10));
-  painter.restore();
+  paintMatrixLegend(painter, strip, name, scale_, mapOf(show_, theme), theme);
 }
 
 QString OverlapView::otherText() const {

@@ -9,6 +9,7 @@
 #include "app/window/second_trace.h"
 #include "app/window/view_factory.h"
 #include "core/analysis/value_field_file.h"
+#include "core/analysis/overlap_result.h"
 #include "core/analysis/theory_result.h"
 #include "core/error.h"
 #include "views/address_view.h"
@@ -17,6 +18,7 @@
 #include "views/export.h"
 #include "views/heatmap_data.h"
 #include "views/heatmap_view.h"
+#include "views/overlap_figure.h"
 #include "views/overlap_view.h"
 #include "views/raster_view.h"
 #include "views/sweep_figure.h"
@@ -254,8 +256,12 @@ QStringList makeResultFigure(const FigureCommand& c) {
     return views::exportFigure(views::theoryFigure(views::readTheory(QString::fromStdString(c.trace))), QString::fromStdString(c.out),
                                exportOptions(c));
   }
+  if (kind == analysis::kOverlapKind) {
+    if (!c.kind.empty() && c.kind != "overlap") refuse("--kind", c.kind + " of an overlap file", "overlap");
+    return views::exportFigure(views::overlapFigure(trace::read_result(c.trace, kind), c.trace, c.quantity), QString::fromStdString(c.out), exportOptions(c));
+  }
   if (kind != analysis::kValueFieldKind)
-    throw Error({.file = c.trace, .item = "kind", .found = "'" + kind + "', of which there is no figure", .expected = std::string(analysis::kValueFieldKind) + " or " + analysis::kTheoryKind});
+    throw Error({.file = c.trace, .item = "kind", .found = "'" + kind + "', of which there is no figure", .expected = std::string(analysis::kValueFieldKind) + ", " + analysis::kTheoryKind + " or " + analysis::kOverlapKind});
   if (!c.kind.empty() && c.kind != "value-field") refuse("--kind", c.kind + " of a value field", "value-field");
   const auto field = analysis::field_of_result(trace::read_result(c.trace, analysis::kValueFieldKind), c.trace);
   return views::exportFigure(views::valueFieldFigure(field), QString::fromStdString(c.out), exportOptions(c));

@@ -253,6 +253,31 @@ class FirstRows final : public TokenMatrix {
   int64_t rows_;
 };
 
+class StoredMatrix final : public TokenMatrix {
+ public:
+  StoredMatrix(std::vector<double> values, int64_t first, int64_t n, std::string name, bool is_signed)
+      : TokenMatrix(first + n, std::move(name), is_signed), values_(std::move(values)), first_(first), n_(n) {
+    for (int64_t s = first; s < first + n; ++s) columns_.push_back(s);
+  }
+  bool has_row(int64_t t) const override { return t >= first_ && t < tokens() && !std::isnan(at(t, t)); }
+  const std::vector<int64_t>& columns() const override { return columns_; }
+  int64_t add_row(int64_t t, RowBuffer& row) const override {
+    int64_t known = 0;
+    for (int64_t s = std::max(first_, row.first()); s < row.last(); ++s) {
+      const double v = at(t, s);
+      if (std::isnan(v)) known = s + 1;
+      else if (v != 0) row.add(s, v);
+    }
+    return known;
+  }
+
+ private:
+  double at(int64_t t, int64_t s) const { return values_[size_t((t - first_) * n_ + s - first_)]; }
+  std::vector<double> values_;
+  int64_t first_, n_;
+  std::vector<int64_t> columns_;
+};
+
 }  // namespace
 
 void RowBuffer::reset(int64_t first, int64_t last) {
@@ -344,6 +369,12 @@ int64_t common_tokens(const trace::RunInfo& a, const trace::RunInfo& b) {
 std::shared_ptr<const TokenMatrix> first_rows(std::shared_ptr<const TokenMatrix> of, int64_t tokens, int64_t rows) {
   if (of->tokens() == tokens && rows >= tokens) return of;
   return std::make_shared<FirstRows>(std::move(of), tokens, rows);
+}
+
+std::shared_ptr<const TokenMatrix> stored_matrix(std::vector<double> values, int64_t first, int64_t n, std::string name, bool is_signed) {
+  if (first < 0 || n < 0 || n > int64_t(1) << 20 || first > int64_t(1) << 40 || int64_t(values.size()) != n * n)
+    refuse(name, std::to_string(values.size()) + " values from token " + std::to_string(first), std::to_string(n) + " x " + std::to_string(n));
+  return std::make_shared<StoredMatrix>(std::move(values), first, n, std::move(name), is_signed);
 }
 
 std::shared_ptr<const TokenMatrix> row_normalised(std::shared_ptr<const TokenMatrix> of) {

@@ -95,6 +95,9 @@ int64_t common_tokens(const trace::RunInfo& a, const trace::RunInfo& b);
 // A matrix beside one of `tokens` tokens: rows t < `rows` only.
 std::shared_ptr<const TokenMatrix> first_rows(std::shared_ptr<const TokenMatrix>, int64_t tokens, int64_t rows);
 
+// The square part [first, first + n) of a matrix as tile() gives it: values [n, n]. NaN: not known. Throws Error for other sizes.
+std::shared_ptr<const TokenMatrix> stored_matrix(std::vector<double> values, int64_t first, int64_t n, std::string name, bool is_signed);
+
 // Every row divided by its sum over all columns. A row whose sum is 0 is missing mass: has_row is true, all values are 0.
 std::shared_ptr<const TokenMatrix> row_normalised(std::shared_ptr<const TokenMatrix>);
 // a - b, of rows that both have. Throws Error when their numbers of tokens differ.

@@ -123,7 +123,7 @@ class OverlapFile {
   }
 
   void describe() {
-    result_.kind = "ramnet-overlap";
+    result_.kind = kOverlapKind;
     auto& p = result_.parameters;
     p = {{"trace", trace_->path().filename().string()}, {"run", int64_t(o_.run)}, {"layer", int64_t(o_.layer)}, {"head", int64_t(o_.head)},
          {"first_token", report_.t0}, {"last_token", report_.t1}, {"tokens", info_.tokens}, {"kind", std::string(kind_name(o_.kind))},

@@ -11,6 +11,8 @@
 
 namespace slotscope::analysis {
 
+inline constexpr char kOverlapKind[] = "ramnet-overlap";
+
 // Whole matrices are stored for windows of at most this many tokens, pixels of longer ones.
 inline constexpr int64_t kMostWholeTokens = 4096;
 

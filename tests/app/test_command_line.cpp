@@ -87,7 +87,7 @@ class TestCommandLine : public QObject {
   void figures_data() {
     QTest::addColumn<QString>("kind");
     QTest::addColumn<QString>("format");
-    for (const char* kind : {"heatmap", "esl", "esl-grid", "allocation"})
+    for (const char* kind : {"heatmap", "esl", "esl-grid", "allocation", "overlap", "addresses"})
       for (const char* format : {"png", "svg", "pdf"})
         QTest::newRow(qPrintable(QString("%1 %2").arg(kind, format))) << kind << format;
   }
@@ -249,6 +249,11 @@ class TestCommandLine : public QObject {
         << QStringList{"figure", t, "--kind", "compare", "--compare", t, "--layer-b", "4", "--out", out} << 2 << "layers 0 to 3";
     QTest::newRow("head that B does not have")
         << QStringList{"figure", t, "--kind", "compare", "--compare", t, "--head-b", "4", "--out", out} << 2 << "heads 0 to 3";
+    QTest::newRow("matrix of no name") << QStringList{"figure", t, "--kind", "overlap", "--quantity", "survival", "--out", out} << 2 << "induced";
+    QTest::newRow("no second trace to compare with") << QStringList{"figure", t, "--kind", "overlap", "--quantity", "against", "--out", out} << 1 << "second trace";
+    QTest::newRow("head that the other trace does not have")
+        << QStringList{"figure", t, "--kind", "overlap", "--quantity", "against", "--compare", t, "--layer-b", "9", "--out", out} << 1 << "layer 9";
+    QTest::newRow("slots without digits") << QStringList{"figure", t, "--kind", "addresses", "--quantity", "digits", "--out", out} << 1 << "no digits";
     QTest::newRow("unknown option") << QStringList{"--frobnicate"} << 2 << "frobnicate";
   }
   void wrongFigures() {

@@ -10,6 +10,9 @@
 
 #include "tests/cases/analysis/overlap_problem.h"
 #include "tests/views/view_test.h"
+#include "core/analysis/overlap_result.h"
+#include "core/error.h"
+#include "views/overlap_figure.h"
 #include "views/overlap_view.h"
 
 using namespace slotscope;
@@ -286,6 +289,47 @@ class TestOverlap : public QObject {
     for (int i = 0; i < 20; ++i) view.setWindow({i, 40 + i}, {i, 40 + i});
     QTRY_COMPARE(view.picture()->grid.t0, int64_t(19));
     QCOMPARE(view.picture()->grid.s1, int64_t(59));
+  }
+
+  void figureOfAResult() {
+    const std::string file = folder_.filePath(QStringLiteral("result.h5")).toStdString();
+    analysis::write_overlap(run_->trace, {.layer = 0, .head = 1, .window = {{8, 50}}, .against = run_->trace, .against_layer = 1}, file, false);
+    const auto result = trace::read_result(file);
+    const auto induced = analysis::tile(*analysis::induced_matrix(addresses_), 8, 50, 8, 50);
+    const Figure figure = overlapFigure(result, file, "induced");
+    std::vector<double> read(induced.size(), 0);
+    int js = 0;
+    for (const QString& line : figure.csv.split(QLatin1Char('\n'))) {
+      const auto f = line.split(QLatin1Char(','));
+      if (f[0] == QStringLiteral("induced")) read[size_t((f[1].toLongLong() - 8) * 42 + f[2].toLongLong() - 8)] = f[3].toDouble();
+      js += f[0] == QStringLiteral("js");
+    }
+    for (size_t i = 0; i < induced.size(); ++i) QCOMPARE(float(read[i]), float(induced[i]));
+    QCOMPARE(js, 21);  // the rows that the second trace has
+    QImage image(840, 560, QImage::Format_RGB32);
+    QPainter painter(&image);
+    figure.paint(painter, QRectF(0, 0, 840, 560), Theme::light(), {});
+    painter.end();
+    testing::keepPicture(image, QStringLiteral("overlap_result"));
+    int coloured = 0;
+    for (int y = 0; y < 560; ++y)
+      for (int x = 0; x < 840; ++x) coloured += QColor(image.pixel(x, y)).blue() < 120;
+    QVERIFY(coloured > 2000);
+    try {
+      overlapFigure(result, file, "nothing");
+      QFAIL("no error");
+    } catch (const Error& e) {
+      QVERIFY(QString::fromUtf8(e.what()).contains(QStringLiteral("overlap, induced, attention")));
+    }
+    auto cut = result;
+    for (auto& d : cut.datasets)
+      if (d.name == "overlap") d.shape = {42, 41};
+    try {
+      overlapFigure(cut, file, "");
+      QFAIL("no error");
+    } catch (const Error& e) {
+      QVERIFY(QString::fromUtf8(e.what()).contains(QStringLiteral("42 x 42")));
+    }
   }
 
   void pictures_data() {
