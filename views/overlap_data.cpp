@@ -48,6 +48,7 @@ void divergences(const OverlapJob& job, OverlapPicture& p) {
   if (!to || !of) return;
   p.js_name = QStringLiteral("JS(%1, %2)").arg(induced ? QStringLiteral("A") : QStringLiteral("O"),
                                                teacher ? QStringLiteral("B") : QStringLiteral("A"));
+  if (!job.sides) return;
   const int64_t step = std::max<int64_t>(1, int64_t(p.grid.max.slots_per_row));
   for (int row = 0; row < p.grid.max.rows && !stopped(job); ++row) {
     double js = std::numeric_limits<double>::quiet_NaN();
@@ -137,8 +138,8 @@ OverlapPicture OverlapSource::make(const OverlapJob& job) {
     return analysis::pixels(*m, {.t0 = job.rows.first, .t1 = job.rows.second, .s0 = job.columns.first, .s1 = job.columns.second,
                                  .max_rows = rows, .max_columns = columns}, job.progress.get());
   };
-  p.grid = grid(job.show, job.pixel_rows, job.pixel_columns);
-  for (int kind = 0; kind < kMatrixKinds && job.side_pixels > 0; ++kind)
+  p.grid = job.main ? job.main->grid : grid(job.show, job.pixel_rows, job.pixel_columns);
+  for (int kind = 0; kind < kMatrixKinds && job.sides; ++kind)
     if (MatrixKind(kind) != job.show && p.matrix[size_t(kind)] && !stopped(job))
       p.side.push_back({MatrixKind(kind), grid(MatrixKind(kind), job.side_pixels, job.side_pixels)});
   divergences(job, p);

@@ -15,6 +15,8 @@
 
 namespace slotscope::views {
 
+struct OverlapPicture;
+
 enum class MatrixKind { overlap, induced, against, difference };
 constexpr int kMatrixKinds = 4;
 
@@ -29,7 +31,9 @@ struct OverlapJob {
   bool by_row_sum = false;  // each row divided by its sum
   CellRange rows{0, 1}, columns{0, 1};
   int pixel_rows = 600, pixel_columns = 600;
-  int side_pixels = 160;  // of the small pictures; 0: none of them
+  int side_pixels = 160;  // of the small pictures
+  bool sides = true;      // false: the chosen matrix alone, for a long prompt's first picture
+  std::shared_ptr<const OverlapPicture> main;  // made by such a job: only what it left out is made
   std::shared_ptr<Progress> progress;
 };
 

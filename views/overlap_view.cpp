@@ -19,6 +19,13 @@
 
 namespace slotscope::views {
 
+namespace {
+
+// Up to this many rows everything is made before anything is shown.
+constexpr int64_t kAtOnce = 4096;
+
+}  // namespace
+
 OverlapView::OverlapView(SelectionModel* selection, Worker* worker, QWidget* parent)
     : PaintedView(selection, parent), worker_(worker ? std::make_unique<Worker>() : nullptr) {
   buildBar();
@@ -143,7 +150,9 @@ int64_t OverlapView::tokens() const { return head_ ? head_->routes.tokens : run_
 
 int OverlapView::sides() const {
   if (!picture_) return 2;
-  return std::max(1, int(picture_->side.size()));
+  int count = 0;
+  for (int kind = 0; kind < kMatrixKinds; ++kind) count += MatrixKind(kind) != show_ && picture_->matrix[size_t(kind)];
+  return std::max(1, count);
 }
 
 MatrixGeometry OverlapView::geometryFor(const QRectF& area, double scale) const {
@@ -176,18 +185,29 @@ void OverlapView::request() {
   if (progress_) progress_->request_cancel();
   if (!worker_) return drawNow();
   OverlapJob wanted = job(contentRect().size(), devicePixelRatioF());
+  wanted.sides = rows_.second - rows_.first <= kAtOnce;
+  post(wanted);
+}
+
+void OverlapView::post(const OverlapJob& wanted) {
   progress_ = wanted.progress;
   waiting_ = 1;
   busy_.start();
   worker_->post(QStringLiteral("overlap"), this, [this, wanted, source = source_, ticket = ++ticket_]() -> Worker::Done {
     if (wanted.progress->cancel_requested()) return [] {};
     auto made = std::make_shared<const OverlapPicture>(source->make(wanted));
-    return [this, made, ticket] {
+    return [this, made, wanted, ticket] {
       if (ticket != ticket_) return;
       waiting_ = 0;
       busy_.stop();
       if (!made->cancelled) adopt(made);
       update();
+      if (made->cancelled || wanted.sides || made->grid.max.rows == 0) return;
+      OverlapJob rest = wanted;  // the small pictures of a long prompt take as long again: after what was asked for
+      rest.sides = true;
+      rest.main = made;
+      rest.progress = std::make_shared<Progress>();
+      post(rest);
     };
   });
 }

@@ -85,6 +85,7 @@ class OverlapView : public PaintedView {
   void updateBar();
   void fitBar();
   void request();
+  void post(const OverlapJob& wanted);
   void adopt(std::shared_ptr<const OverlapPicture> picture);
   void recolour();
   OverlapJob job(const QSizeF& size, double pixel_ratio) const;

@@ -332,6 +332,31 @@ class TestOverlap : public QObject {
     }
   }
 
+  // A long prompt: first the chosen matrix, then the others, with the numbers of one pass.
+  void longPromptsInTwoSteps() {
+    const auto run = runOf(testing::made_run(testing::make_problem(2, 2, 2, 5000, 0, 3), {0}, std::vector<double>(10000, 0)), "long.h5");
+    const auto head = analysis::load_head(*run->trace, 0, 0, 0);
+    SelectionModel selection;
+    Worker worker;
+    OpenOverlap view(&selection, &worker);
+    selection.setLimits(1, 2, 2, 4, 5000);
+    view.resize(900, 560);
+    view.setRun(run);
+    view.setHead(head);
+    view.show();
+    QTRY_VERIFY_WITH_TIMEOUT(view.picture() && view.picture()->side.size() == 2 && !view.busy(), 60000);
+    const auto a = analysis::load_addresses(*run->trace, 0, 0, 0);
+    const auto& g = view.picture()->grid;
+    const auto expected = analysis::pixels(*analysis::overlap_matrix(a), {.t0 = 0, .t1 = 5000, .s0 = 0, .s1 = 5000, .max_rows = g.max.rows, .max_columns = g.max.columns});
+    QVERIFY(g.max.slots_per_row > 1);
+    for (size_t i = 0; i < g.max.value.size(); ++i) {
+      QCOMPARE(g.max.state[i], expected.max.state[i]);
+      if (g.max.state[i] == analysis::Cell::finite) QVERIFY(g.max.value[i] == expected.max.value[i] && g.mean.value[i] == expected.mean.value[i]);
+    }
+    const auto d = analysis::compare_rows(*analysis::overlap_matrix(a), *analysis::induced_matrix(a), view.picture()->js_token[77], view.picture()->js_token[77] + 1);
+    QCOMPARE(view.picture()->js[77], d.js[0]);
+  }
+
   void pictures_data() {
     QTest::addColumn<bool>("dark");
     QTest::newRow("light") << false;
