@@ -44,6 +44,8 @@ void OverlapView::buildBar() {
   };
   show_box_ = combo(QStringLiteral("Show"), {});
   connect(show_box_, &QComboBox::activated, this, [this](int i) { setShow(MatrixKind(show_box_->itemData(i).toInt())); });
+  show_box_->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
+  show_box_->setMinimumContentsLength(11);
   bar->addWidget(show_box_);
   kind_box_ = combo(QStringLiteral("How routes are compared"), QStringLiteral("Routes are compared slot by slot: the smaller weight, the product, or the smaller write strength"));
   kind_box_->addItem(QStringLiteral("min"), int(analysis::OverlapKind::min));
@@ -52,7 +54,8 @@ void OverlapView::buildBar() {
   connect(kind_box_, &QComboBox::activated, this, [this](int i) { setOverlapKind(analysis::OverlapKind(kind_box_->itemData(i).toInt())); });
   bar->addWidget(kind_box_);
   row_sum_ = new QToolButton(this);
-  row_sum_->setText(QStringLiteral("÷ row sum"));
+  row_sum_->setText(QStringLiteral("÷ Σ"));
+  row_sum_->setAccessibleName(QStringLiteral("Divide by row sum"));
   row_sum_->setCheckable(true);
   row_sum_->setProperty("ui", QStringLiteral("segment"));
   row_sum_->setToolTip(QStringLiteral("Divide each row by its sum, as attention rows are"));
@@ -75,6 +78,7 @@ void OverlapView::buildBar() {
   temperature_ = new QDoubleSpinBox(this);
   temperature_->setAccessibleName(QStringLiteral("Temperature"));
   temperature_->setPrefix(QStringLiteral("τ "));
+  temperature_->setDecimals(2);
   temperature_->setRange(0.05, 20);
   temperature_->setSingleStep(0.1);
   temperature_->setValue(1);
