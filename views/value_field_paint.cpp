@@ -95,7 +95,8 @@ void drawFrame(QPainter& painter, const QRectF& panel, const Theme& theme, bool 
 void drawMarks(QPainter& painter, const QRectF& panel, const FieldSettings& s, const Theme& theme, const FieldMarks& marks) {
   const double k = theme.base / 12;
   const auto& keys = marks.keys ? *marks.keys : s.keys;
-  const double key_size = k * (panel.width() > 300 * k ? 1.4 : std::clamp(panel.width() / (110 * k), 0.55, 1.0));  // small panels keep some of their field
+  const double key_size = k * (panel.width() > 300 * k ? 1.4 : std::clamp(panel.width() / (110 * k), 0.55, 1.0)) *
+                          std::clamp(std::sqrt(24.0 / double(std::max<size_t>(1, keys.size()))), 0.5, 1.0);  // fields are seen between keys
   painter.save();
   painter.setClipRect(panel.adjusted(-6 * k, -6 * k, 6 * k, 6 * k), Qt::IntersectClip);
   if (!s.queries.empty()) {
@@ -203,7 +204,7 @@ double fieldHeight(const FieldSettings& s, double width, const Theme& theme) {
 QSizeF fieldFigureSize(const FieldSettings& s) {
   const double n = double(s.columns.size()), panel = n <= 4 ? 190 : kFigurePanel;
   return {kLeft + kRight + n * panel + (n - 1) * kGap,
-          kTop + (hasTwoLines(s) ? 2 : 1) * kHeaderLine + double(s.rows.size()) * (panel + kCaption) + kFoot + 26 + 34};
+          kTop + (hasTwoLines(s) ? 2 : 1) * kHeaderLine + double(s.rows.size()) * (panel + kCaption) + kFoot + 26 + (s.origin.empty() ? 34 : 78)};
 }
 
 QRectF largeFieldPanel(const QRectF& area, const Theme& theme) {

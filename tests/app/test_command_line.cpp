@@ -5,6 +5,8 @@
 
 #include "app/window/launch.h"
 #include "core/analysis/theory_result.h"
+#include "core/analysis/value_field_file.h"
+#include "core/analysis/value_field_keys.h"
 #include "core/trace/sweep_file.h"
 #include "tests/app/window_test.h"
 
@@ -82,6 +84,35 @@ class TestCommandLine : public QObject {
     const Ended kind = start({"figure", trace_, "--kind", "theory", "--out", scratch_.file("x.svg")});
     QCOMPARE(kind.code, 2);
     QVERIFY2(kind.err.contains("theory of a trace"), kind.err.constData());
+  }
+
+  void figureOfAValueField() {
+    analysis::FieldSettings settings = analysis::find_field_preset("paper")->make();
+    settings.grid = 16;
+    const auto field = analysis::value_field(settings);
+    const QString file = scratch_.file("field.h5"), out = scratch_.file("field.svg");
+    trace::write_result(file.toStdString(), analysis::field_result(*field), false);
+    const Ended e = start({"figure", file, "--out", out, "--csv"});
+    QVERIFY2(e.code == 0, e.err.constData());
+    QFile written(out), csv(scratch_.file("field.csv"));
+    QVERIFY(written.open(QIODevice::ReadOnly) && csv.open(QIODevice::ReadOnly));
+    const QByteArray svg = written.readAll();
+    for (const char* words : {"full attention", "mass-aware", "\u03b2 = 0.5 \u03b2*", "RMSE 0.2", "mass 0.87"})
+      QVERIFY2(svg.contains(words), words);
+    const QList<QByteArray> lines = csv.readAll().split('\n');
+    const auto head = std::find_if(lines.begin(), lines.end(), [](const QByteArray& l) { return l.startsWith("phi_0,"); });
+    QVERIFY(head != lines.end());
+    const QList<QByteArray> row = (head + 1 + 3 * 16 + 5)->split(',');
+    QCOMPARE(row.size(), qsizetype(2 + 1 + 18));
+    QCOMPARE(row[3 + 9].toDouble(), field->panels[9]->value[3 * 16 + 5]);
+    const Ended wrong = start({"figure", file, "--kind", "heatmap", "--out", scratch_.file("x.svg")});
+    QCOMPARE(wrong.code, 2);
+    QVERIFY2(wrong.err.contains("value-field"), wrong.err.constData());
+    const Ended kind = start({"figure", trace_, "--kind", "value-field", "--out", scratch_.file("x.svg")});
+    QCOMPARE(kind.code, 2);
+    QVERIFY2(kind.err.contains("value-field of a trace"), kind.err.constData());
+    const Ended layer = start({"figure", file, "--layer", "0", "--out", scratch_.file("x.svg")});
+    QCOMPARE(layer.code, 2);
   }
 
   void figures_data() {
