@@ -10,6 +10,7 @@
 
 #include "app/cli/help.h"
 #include "app/cli/ramnet.h"
+#include "app/cli/run_options.h"
 #include "core/analysis/value_field_file.h"
 #include "core/analysis/value_field_json.h"
 #include "core/analysis/value_field_keys.h"
@@ -253,7 +254,7 @@ void add_ramnet_valuefield(CLI::App& group, Console& console, Action& chosen) {
   sub->add_option("--space", c->space, "torus: two angles (U = 2); plane: two coordinates (U = 1)")->check(CLI::IsMember({"torus", "plane"}))->option_text("torus|plane");
   sub->add_option("--keys", c->keys, "Number of keys")->option_text("N")->group("Keys");
   sub->add_option("--layout", c->layout, "Where they lie")->check(CLI::IsMember({"spread", "random", "ring", "grid"}))->option_text("spread|random|ring|grid")->group("Keys");
-  sub->add_option("--seed", c->seed, "Of places and values (default 4)")->option_text("S")->group("Keys");
+  sub->add_option("--seed", c->seed, "Of places and values (default 4)")->check(whole_number(0, UINT64_MAX))->option_text("S")->group("Keys");
   sub->add_option("--key", c->keys_at, "One key: X,Y,VALUE (RGB: X,Y,R,G,B), angles in radians or coordinates; repeat it")->option_text("X,Y,V")->expected(1)->take_all()->group("Keys");
   sub->add_option("--values", c->values, "Values are numbers from 0 to 1, or colours")->check(CLI::IsMember({"scalar", "rgb"}))->option_text("scalar|rgb")->group("Keys");
   const char* real = "Keys of a captured head";
