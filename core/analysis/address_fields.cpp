@@ -36,6 +36,10 @@ int64_t shown_slot(const Addresses& a, int64_t row, uint32_t slot, bool decoded)
 void require_code(const Addresses& a) {
   if (!a.code.known())
     throw Error({.item = "layer " + std::to_string(a.write->layer), .found = "its slots are no product code: they have no digits"});
+  if (int64_t(a.code.factors) * a.code.codes > kMostCodes)
+    throw Error({.item = "layer " + std::to_string(a.write->layer),
+                 .found = std::to_string(a.code.factors) + " factors of " + std::to_string(a.code.codes) + " codes are too many to draw",
+                 .expected = "at most " + std::to_string(kMostCodes) + " codes in all"});
 }
 
 void add_marginals(const Addresses& a, int64_t row, bool write, double* to) {

@@ -26,8 +26,10 @@ struct AccessGrid {
 AccessGrid access_grid(const Addresses&, std::pair<int64_t, int64_t> slots, std::pair<int64_t, int64_t> tokens, int max_rows,
                        int max_columns, bool decoded, Progress* = nullptr);
 
+// Most codes of all factors together that marginals are made of.
+inline constexpr int64_t kMostCodes = 4096;
 // p_u(j) of the kept mass: sum of the weights of an address's slots whose factor u has code j, CAPE undone. What Top-K left out
-// is not in it, so a factor's codes sum to the kept mass. [U * d_p], row u * d_p + j. Throws Error when slots have no codes.
+// is not in it, so a factor's codes sum to the kept mass. [U * d_p], row u * d_p + j. Throws Error when slots have no codes, or more than kMostCodes.
 std::vector<double> factor_marginals(const Addresses&, int64_t row, bool write);
 // The same over tokens [first, last) as a grid of U * d_p rows; a column shows the mean of its captured tokens. Empty when
 // progress asks to stop.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 #include "core/analysis/trace_access.h"
 #include "core/error.h"
@@ -73,6 +74,8 @@ ProductCode code_of(const trace::Trace& trace, const trace::LayerSpec& layer, in
   code.codes = int(codes);
   code.factor0_least = text(layer, "slot_order") != "factor0_most_significant";
   if (lists(layer, "cape_heads", head)) code.shift = integer(layer, "cape_direction", 1);
+  if (code.shift < -1 || code.shift > 1)
+    damaged(trace, "layer " + std::to_string(layer.index) + " cape_direction", std::to_string(code.shift), "1 or -1");
   return code;
 }
 
@@ -332,6 +335,7 @@ std::string why_not(const Addresses& a, const AddressDials& dials) {
                                   std::any_of(a.read_weight.begin(), a.read_weight.end(), zero)))
       return "temperature above 1: weights that underflowed to 0 cannot be raised again";
   }
+  if (dials.shift && std::abs(*dials.shift) > (int64_t(1) << 24)) return "a shift of more slots than a memory may have";
   if (dials.shift && !a.code.known()) return "the trace does not say how slots were shifted";
   return {};
 }

@@ -126,6 +126,10 @@ SLOTSCOPE_CASE(slots_without_digits_are_refused) {
   const auto a = analysis::make_addresses({.write = routes});
   CHECK_ERROR(analysis::factor_marginals(*a, 0, true), "no digits");
   CHECK_EQ(analysis::slot_name(a->code, 2), std::string("2"));
+  auto wide = std::make_shared<HeadRoutes>(*routes);
+  wide->slots = 5000;
+  const auto b = analysis::make_addresses({.write = wide, .code = {.factors = 1, .codes = 5000}});
+  CHECK_ERROR(analysis::marginal_grid(*b, true, 0, 1, 10), "5000 codes", "4096");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <limits>
 #include <random>
 
 #include <nlohmann/json.hpp>
@@ -357,6 +358,17 @@ SLOTSCOPE_CASE(routes_of_one_kind_are_compared_with_themselves) {
   }
 }
 
+SLOTSCOPE_CASE(a_stored_part_is_the_matrix_again) {
+  const auto a = gsu(make_problem(2, 3, 3, 30, 1, 11), 1e-6, false);
+  const auto m = analysis::induced_matrix(a);
+  const auto part = analysis::tile(*m, 6, 20, 6, 20);
+  const auto stored = analysis::stored_matrix(part, 6, 14, "A", false);
+  CHECK_EQ(analysis::tile(*stored, 6, 20, 6, 20), part);
+  CHECK(!stored->has_row(5) && stored->has_row(6) && stored->has_row(19) && !stored->has_row(20));
+  check_pixels(t, *stored, {.t0 = 0, .t1 = 20, .s0 = 0, .s1 = 20, .max_rows = 7, .max_columns = 6});
+  CHECK_ERROR(analysis::stored_matrix(part, 6, 13, "A", false), "196 values", "13 x 13");
+}
+
 SLOTSCOPE_CASE(what_cannot_be_compared_says_why) {
   const auto a = gsu(make_problem(2, 3, 3, 8, 0, 11), 0, true);
   CHECK_ERROR(analysis::overlap_matrix(a, OverlapKind::min), "sum_a r_t(a) w_s(a)");
@@ -476,6 +488,9 @@ SLOTSCOPE_CASE(damaged_addresses_are_named) {
   bad = good;
   bad.layers[0].attributes[0].second = int64_t(7);
   CHECK_ERROR(load(bad, "order.h5"), "7 factors of 3 codes", "product of 9 slots");
+  bad = good;
+  bad.layers[0].attributes[7].second = std::numeric_limits<int64_t>::min();
+  CHECK_ERROR(analysis::load_addresses(*TraceMaker::make(t.temp() / "cape.h5", bad), 0, 0, 1), "cape_direction", "1 or -1");
   bad = good;
   bad.layers[0].fields[1].row = {2, 2};
   CHECK_ERROR(load(bad, "shape.h5"), "read_index", "another shape");
