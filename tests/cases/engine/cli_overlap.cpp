@@ -30,7 +30,8 @@ std::string some_text_ids(int count) {
 
 SLOTSCOPE_CASE(induced_weights_of_a_run_times_its_values_are_its_output) {
   for (const json& memory : {json{}, json{{"readout", "mass_aware"}, {"cape_direction", -1}, {"state_eps", 0.0}},
-                             json{{"update_rule", "pdma"}, {"pdma_gamma", 0.5}}, json{{"cumulative", true}, {"renormalize_topk", true}}}) {
+                             json{{"update_rule", "pdma"}, {"pdma_gamma", 0.5}}, json{{"update_rule", "pdma"}, {"pdma_gamma", 1.0}, {"readout", "mass_aware"}},
+                             json{{"cumulative", true}, {"renormalize_topk", true}}}) {
     const auto trace = trace::Trace::open(trace_of(t, memory, some_text_ids(40)));
     const auto& info = trace->run(0);
     for (const auto& layer : info.layers)
