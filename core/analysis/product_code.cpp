@@ -8,6 +8,7 @@
 
 #include "core/analysis/product_code_internal.h"
 #include "core/error.h"
+#include "core/formats/config.h"
 
 namespace slotscope::analysis {
 namespace {
@@ -136,7 +137,7 @@ void check(const KernelInput& in) {
   internal::check_codes(in.codes);
   for (const auto& [beta, name] : {std::pair{in.beta_read, "beta_read"}, std::pair{in.beta_write, "beta_write"}})
     if (!(beta >= 0 && beta <= std::numeric_limits<double>::max()))
-      throw Error({.item = name, .found = std::to_string(beta), .expected = "a finite number, 0 or more"}, Error::Kind::usage);
+      throw Error({.item = name, .found = formats::number_text(beta), .expected = "a finite number, 0 or more"}, Error::Kind::usage);
   internal::check_vector(in.q, 1, "q");
   internal::check_vector(in.k, 1, "k");
   internal::check_vector(in.q, in.beta_read, "q");
@@ -148,7 +149,7 @@ void check(const KernelInput& in) {
 
 double beta_star_of_tau(double tau) {
   if (!(tau > 0 && std::isfinite(tau)))
-    throw Error({.item = "tau", .found = std::to_string(tau), .expected = "a finite number above 0"}, Error::Kind::usage);
+    throw Error({.item = "tau", .found = formats::number_text(tau), .expected = "a finite number above 0"}, Error::Kind::usage);
   return std::sqrt(2 / tau);
 }
 
@@ -171,7 +172,7 @@ double kernel_radius(const KernelInput& in) {
 KernelBounds kernel_bounds(int64_t codes, int64_t factors, double radius) {
   slot_count(codes, factors);  // checks both
   if (!(radius >= 0 && std::isfinite(radius)))
-    throw Error({.item = "radius", .found = std::to_string(radius), .expected = "a finite number, 0 or more"}, Error::Kind::usage);
+    throw Error({.item = "radius", .found = formats::number_text(radius), .expected = "a finite number, 0 or more"}, Error::Kind::usage);
   KernelBounds out;
   out.radius = radius;
   const double d = double(codes), u = double(factors);
@@ -190,7 +191,7 @@ KernelBounds kernel_bounds(int64_t codes, int64_t factors, double radius) {
 double radius_of_xi(int64_t codes, double xi) {
   internal::check_codes(codes);
   if (!(xi > 0 && std::isfinite(xi)))
-    throw Error({.item = "xi", .found = std::to_string(xi), .expected = "a finite number above 0"}, Error::Kind::usage);
+    throw Error({.item = "xi", .found = formats::number_text(xi), .expected = "a finite number above 0"}, Error::Kind::usage);
   double low = 0, high = 1;
   while (kernel_bounds(codes, 1, high).xi < xi) high *= 2;
   for (int step = 0; step < 200; ++step) {
@@ -212,7 +213,6 @@ KernelNumbers kernel_numbers(const KernelInput& in) {
     const double error_infinite = factor_error_infinite(b);
     out.log_kappa += factor.log_kappa;
     out.log_error += factor.error;
-    out.log_target += factor.target;
     out.log_error_infinite += error_infinite;
     out.log_kappa_infinite += error_infinite + factor.target;
     const auto nearest = nearest_codes(book, in.k[2 * u], in.k[2 * u + 1]);
@@ -220,8 +220,12 @@ KernelNumbers kernel_numbers(const KernelInput& in) {
     out.codes_of_k.push_back(nearest.front());
     out.codes_of_q.push_back(nearest_codes(book, in.q[2 * u], in.q[2 * u + 1]).front());
     out.tied = out.tied || nearest.size() > 1;
-    out.q_dot_k += in.q[2 * u] * in.k[2 * u] + in.q[2 * u + 1] * in.k[2 * u + 1];
   }
+  // In long double: where the factors' products cancel, log_target keeps its digits.
+  long double dot = 0;
+  for (size_t i = 0; i < in.q.size(); ++i) dot += static_cast<long double>(in.q[i]) * in.k[i];
+  out.q_dot_k = double(dot);
+  out.log_target = double(static_cast<long double>(in.beta_read) * in.beta_write / 2 * dot);
   out.kappa = std::exp(out.log_kappa);
   out.kappa_infinite = std::exp(out.log_kappa_infinite);
   out.kappa_hard = std::exp(out.log_kappa_hard);

@@ -8,6 +8,7 @@
 #include "core/analysis/product_code.h"
 #include "core/analysis/product_code_internal.h"
 #include "core/error.h"
+#include "core/formats/config.h"
 
 namespace slotscope::analysis {
 
@@ -33,7 +34,7 @@ void check_vector(std::span<const double> x, double beta, const char* name) {
   for (size_t i = 0; i < x.size(); ++i)
     if (!(std::abs(x[i] * beta) <= kMaxLogit))
       throw Error({.item = std::string(name) + ", number " + std::to_string(i),
-                   .found = std::to_string(x[i]) + (beta == 1 ? "" : " with beta " + std::to_string(beta)),
+                   .found = formats::number_text(x[i]) + (beta == 1 ? "" : " with beta " + formats::number_text(beta)),
                    .expected = "finite, and with beta at most 1e150"},
                   Error::Kind::usage);
 }

@@ -454,7 +454,7 @@ SLOTSCOPE_CASE(bad_input) {
   CHECK_ERROR(scaled_bessel_i(1e7, 2), "1e6");
   CHECK_ERROR(partition_series(4, 1, NAN), "angle");
   CHECK_ERROR(attention_weights(two, Vector{1, 2, 3}, 1), "keys", "multiple of 2");
-  CHECK_ERROR(attention_weights(two, Vector{1, NAN}, 1), "key, number 1", "nan");
+  CHECK_ERROR(attention_weights(two, Vector{1, NAN}, 1), "key, number 1", "NaN");
   CHECK_ERROR(cumulative_weights({4, two, two, 1, 1}, {}), "keys", "0 numbers");
   CHECK_ERROR(cape_slot(16, 16, 1, 1), "slot", "16 of 16");
   CHECK_ERROR(cape_slot(0, 16, 1, 2), "direction");
