@@ -434,8 +434,8 @@ SLOTSCOPE_CASE(bad_input) {
   CHECK_ERROR(kernel_numbers({4, {}, {}, 1, 1}), "q", "0 numbers");
   CHECK_ERROR(kernel_numbers({4, {1, 2, 3}, two, 1, 1}), "q", "3 numbers");
   CHECK_ERROR(kernel_numbers({4, two, four, 1, 1}), "k", "4 numbers", "2, as many as q");
-  CHECK_ERROR(kernel_numbers({4, {NAN, 0}, two, 1, 1}), "q, number 0", "nan");
-  CHECK_ERROR(kernel_numbers({4, two, {0, INFINITY}, 1, 1}), "k, number 1", "inf");
+  CHECK_ERROR(kernel_numbers({4, {NAN, 0}, two, 1, 1}), "q, number 0", "NaN");
+  CHECK_ERROR(kernel_numbers({4, two, {0, INFINITY}, 1, 1}), "k, number 1", "Infinity");
   CHECK_ERROR(kernel_numbers({4, two, two, -1, 1}), "beta_read", "-1");
   CHECK_ERROR(kernel_numbers({4, two, two, 1, NAN}), "beta_write");
   CHECK_ERROR(kernel_numbers({4, two, two, INFINITY, 1}), "beta_read");
