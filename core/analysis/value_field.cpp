@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <list>
+#include <mutex>
 #include <numbers>
 #include <stdexcept>
 
@@ -88,6 +89,43 @@ std::vector<double> code_logits(const std::vector<double>& part, int width, int 
   return logit;
 }
 
+namespace {
+
+// Arrays of panels that nobody has any more. The next panels get them, because the first touch of new memory takes longer than
+// a GPU takes to fill it. Panels may be given up by another thread than the one that computes.
+class SpareArrays {
+ public:
+  // Of n elements, values as they come.
+  std::vector<double> take(size_t n) {
+    const std::lock_guard lock(mutex_);
+    const auto at = std::find_if(arrays_.begin(), arrays_.end(), [n](const auto& a) { return a.size() == n; });
+    if (at == arrays_.end()) return std::vector<double>(n);
+    std::vector<double> array = std::move(*at);
+    arrays_.erase(at);
+    held_ -= n;
+    return array;
+  }
+  void give(std::vector<double>&& array) noexcept {
+    const std::lock_guard lock(mutex_);
+    if (array.empty() || array.size() > kMost) return;
+    try {
+      held_ += array.size();
+      arrays_.push_back(std::move(array));
+      while (held_ > kMost) held_ -= arrays_.front().size(), arrays_.pop_front();
+    } catch (const std::bad_alloc&) {
+      held_ -= array.size();
+    }
+  }
+
+ private:
+  static constexpr size_t kMost = size_t(1) << 24;  // elements: 128 MiB, a figure of 24 panels of 512 x 512
+  std::mutex mutex_;
+  std::list<std::vector<double>> arrays_;
+  size_t held_ = 0;
+};
+
+}  // namespace
+
 struct FieldCache::Data {
   struct Entry {
     std::vector<double> logit_x, logit_y;  // what the addresses follow from, with K and the flag
@@ -99,6 +137,7 @@ struct FieldCache::Data {
   };
   std::list<Entry> entries;  // the latest used first
   std::unique_ptr<kernels::FieldGpu> gpu;
+  std::shared_ptr<SpareArrays> spare = std::make_shared<SpareArrays>();
 };
 FieldCache::FieldCache() : data(std::make_unique<Data>()) {}
 FieldCache::~FieldCache() = default;
@@ -128,8 +167,7 @@ class Evaluator {
 
   // On the GPU the panel's arrays are filled, and its sums known, only after finish.
   std::shared_ptr<FieldResult> panel(const FieldPanel& p, double row) {
-    auto result = std::make_shared<FieldResult>();
-    result->value.resize(cells_ * C_);
+    auto result = new_result();
     const double star = beta_star_of_tau(s_.tau);
     bool done = false;
     switch (p.kind) {
@@ -147,6 +185,19 @@ class Evaluator {
   }
 
  private:
+  std::vector<double> array(size_t n) { return cache_ ? cache_->data->spare->take(n) : std::vector<double>(n); }
+  // Its arrays go back to the cache, if that is still there, when the last owner gives it up.
+  std::shared_ptr<FieldResult> new_result() {
+    std::weak_ptr<SpareArrays> spare;
+    if (cache_) spare = cache_->data->spare;
+    std::shared_ptr<FieldResult> result(new FieldResult, [spare](FieldResult* r) {
+      if (const auto kept = spare.lock()) kept->give(std::move(r->value)), kept->give(std::move(r->read_mass));
+      delete r;
+    });
+    result->value = array(cells_ * C_);
+    return result;
+  }
+
   template <class Rows>
   bool by_rows(const Rows& rows) {
     for (int first = 0; first < ny_; first += kRowsPerStep) {
@@ -222,7 +273,7 @@ class Evaluator {
     in.factors = field_factors(s_.space), in.codes = p.codes, in.top_k = p.top_k;
     in.mass_aware = p.mass_aware, in.divide = p.divide;
     in.field = result.value.data();
-    result.read_mass.resize(cells_);
+    result.read_mass = array(cells_);
     in.read_mass = result.read_mass.data();
     Pending& pending = pending_.emplace_back(Pending{made, std::vector<uint8_t>(cells_)});
     in.empty = pending.empty.data();
