@@ -1,11 +1,14 @@
 #include "core/analysis/value_field.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <list>
 #include <mutex>
 #include <numbers>
 #include <stdexcept>
+#include <thread>
+#include <vector>
 
 #include "core/analysis/product_code.h"
 #include "core/analysis/value_field_parts.h"
@@ -144,6 +147,20 @@ FieldCache::~FieldCache() = default;
 
 namespace {
 
+// Calls f(0) .. f(count - 1), each of `work` steps: from a million steps on by several threads. Every call is one thread's, so
+// that sums keep their order. f does not throw.
+template <class F>
+void spread(size_t count, size_t work, const F& f) {
+  const size_t most = count * work < (size_t(1) << 20) ? 1 : std::clamp(std::thread::hardware_concurrency(), 1u, 8u);
+  std::atomic<size_t> next = 0;
+  const auto run = [&] {
+    for (size_t i; (i = next++) < count;) f(i);
+  };
+  std::vector<std::jthread> others;
+  while (others.size() + 1 < std::min(most, count)) others.emplace_back(run);
+  run();
+}
+
 // Fills a panel's field with full attention over `keys`; false: asked to stop.
 class Evaluator {
  public:
@@ -161,7 +178,9 @@ class Evaluator {
   // What the GPU still owes to panels is in them afterwards.
   void finish() {
     if (gpu_) gpu_->finish();
-    for (Pending& p : pending_) describe(p);
+    std::vector<Pending*> panels;
+    for (Pending& p : pending_) panels.push_back(&p);
+    spread(panels.size(), cells_, [&](size_t i) { describe(*panels[i]); });
     pending_.clear();
   }
 
@@ -381,7 +400,7 @@ std::shared_ptr<const ValueField> evaluate(const FieldSettings& settings, FieldA
   }
   if (stopped) return nullptr;  // the evaluator forgets what is under way: the panel that stopped has gone
   evaluator.finish();
-  for (const auto& panel : made) panel->rmse = rmse(panel->value, field->reference->value);
+  spread(made.size(), field->reference->value.size(), [&](size_t i) { made[i]->rmse = rmse(made[i]->value, field->reference->value); });
   return field;
 }
 
