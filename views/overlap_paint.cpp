@@ -190,7 +190,7 @@ void paintMatrix(QPainter& p, const MatrixScene& s) {
   p.save();
   p.setRenderHint(QPainter::Antialiasing, false);
   p.fillRect(g.plot, s.theme->plot);
-  if (s.image) paintGrid(p, g.plot, g.rows, g.columns, s.picture->grid, *s.image);
+  if (s.image && s.picture) paintGrid(p, g.plot, g.rows, g.columns, s.picture->grid, *s.image);
   if (s.picture && s.picture->grid.max.finite_cells == 0 && s.picture->grid.max.rows > 0) {
     p.setFont(s.theme->ui);
     p.setPen(s.theme->text2);
