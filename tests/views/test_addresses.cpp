@@ -4,7 +4,7 @@
 #include <QToolButton>
 #include <cmath>
 
-#include "tests/cases/analysis/overlap_problem.h"
+#include "tests/views/ramnet_run.h"
 #include "tests/views/view_test.h"
 #include "views/address_view.h"
 #include "views/format.h"
@@ -31,12 +31,7 @@ class TestAddresses : public QObject {
   std::shared_ptr<const analysis::Addresses> addresses_;
 
   std::shared_ptr<const RunData> runOf(const testing::MadeRun& made, const char* name) {
-    auto run = std::make_shared<RunData>();
-    run->trace = testing::TraceMaker::make(folder_.filePath(QString::fromLatin1(name)).toStdString(), made);
-    run->summary = analysis::summarise(*run->trace, 0);
-    run->model_name = QStringLiteral("ramnet-test");
-    run->device_text = QStringLiteral("CPU · float64");
-    return run;
+    return testing::ramnetRun(folder_.filePath(QString::fromLatin1(name)), made);
   }
   void open(AddressView& view, SelectionModel& selection, int width = 900, int height = 560) {
     selection.setLimits(1, 2, 2, 27, kTokens);

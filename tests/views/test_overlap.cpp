@@ -8,7 +8,7 @@
 #include <QToolButton>
 #include <cmath>
 
-#include "tests/cases/analysis/overlap_problem.h"
+#include "tests/views/ramnet_run.h"
 #include "tests/views/view_test.h"
 #include "core/analysis/overlap_result.h"
 #include "core/error.h"
@@ -25,19 +25,6 @@ struct OpenOverlap : OverlapView {
   using OverlapView::tipAt;
 };
 
-std::vector<double> someAttention(const std::vector<int64_t>& reads, int64_t tokens) {
-  std::mt19937 random(5);
-  std::vector<double> out;
-  for (const int64_t row : reads)
-    for (int h = 0; h < 2; ++h) {
-      std::vector<double> p(size_t(tokens), 0);
-      double sum = 0;
-      for (int64_t s = 0; s <= row; ++s) sum += p[size_t(s)] = double(1 + random() % 100);
-      for (const double v : p) out.push_back(v / sum);
-    }
-  return out;
-}
-
 }  // namespace
 
 class TestOverlap : public QObject {
@@ -49,12 +36,7 @@ class TestOverlap : public QObject {
   std::shared_ptr<const analysis::Addresses> addresses_;
 
   std::shared_ptr<const RunData> runOf(const testing::MadeRun& made, const char* name) {
-    auto run = std::make_shared<RunData>();
-    run->trace = testing::TraceMaker::make(folder_.filePath(QString::fromLatin1(name)).toStdString(), made);
-    run->summary = analysis::summarise(*run->trace, 0);
-    run->model_name = QStringLiteral("ramnet-test");
-    run->device_text = QStringLiteral("CPU · float64");
-    return run;
+    return testing::ramnetRun(folder_.filePath(QString::fromLatin1(name)), made);
   }
   void open(OverlapView& view, SelectionModel& selection, int width = 1000, int height = 640) {
     selection.setLimits(1, 2, 2, 27, kTokens);
@@ -71,7 +53,7 @@ class TestOverlap : public QObject {
   void initTestCase() {
     std::vector<int64_t> reads;
     for (int64_t t = 0; t < kTokens; t += 2) reads.push_back(t);
-    auto made = testing::made_run(testing::make_problem(3, 3, 6, kTokens, 1, 31), reads, someAttention(reads, kTokens));
+    auto made = testing::made_run(testing::make_problem(3, 3, 6, kTokens, 1, 31), reads, testing::attention_rows(reads, kTokens));
     made.spans = {{"needle", 10, 20}, {"key", 14, 17}};
     run_ = runOf(made, "a.h5");
     head_ = analysis::load_head(*run_->trace, 0, 0, 1);

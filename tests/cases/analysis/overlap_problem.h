@@ -101,4 +101,18 @@ inline MadeRun made_run(const AddressProblem& p, const std::vector<int64_t>& rea
   return run;
 }
 
+// Rows of causal attention of two heads at the tokens `reads`, [reads, 2, tokens].
+inline std::vector<double> attention_rows(const std::vector<int64_t>& reads, int64_t tokens) {
+  std::mt19937 random(5);
+  std::vector<double> out;
+  for (const int64_t row : reads)
+    for (int h = 0; h < 2; ++h) {
+      std::vector<double> p(size_t(tokens), 0);
+      double sum = 0;
+      for (int64_t s = 0; s <= row; ++s) sum += p[size_t(s)] = double(1 + random() % 100);
+      for (const double v : p) out.push_back(v / sum);
+    }
+  return out;
+}
+
 }  // namespace slotscope::testing

@@ -14,19 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<double> attention_rows(const std::vector<int64_t>& reads, int64_t tokens) {
-  std::mt19937 random(5);
-  std::vector<double> out;
-  for (const int64_t row : reads)
-    for (int h = 0; h < 2; ++h) {
-      std::vector<double> p(size_t(tokens), 0);
-      double sum = 0;
-      for (int64_t s = 0; s <= row; ++s) sum += p[size_t(s)] = double(1 + random() % 100);
-      for (const double v : p) out.push_back(v / sum);
-    }
-  return out;
-}
-
 bool same(const std::vector<double>& a, const std::vector<double>& b) {
   if (a.size() != b.size()) return false;
   for (size_t i = 0; i < a.size(); ++i)

@@ -108,16 +108,6 @@ class HfTwin {
   }
   const TinyTensor& tensor(const std::string& name) const { return c_.tensors.at(name); }
   const TinyTensor& embedding() const { return tensor(neox_ ? "gpt_neox.embed_in.weight" : "model.embed_tokens.weight"); }
-  static Vec row(const TinyTensor& w, size_t i) {
-    const auto n = size_t(w.shape[1]);
-    return {w.values.begin() + std::ptrdiff_t(i * n), w.values.begin() + std::ptrdiff_t((i + 1) * n)};
-  }
-  static Vec times(const TinyTensor& w, const Vec& x) {
-    Vec y(size_t(w.shape[0]), 0.0);
-    for (size_t o = 0; o < y.size(); ++o)
-      for (size_t i = 0; i < x.size(); ++i) y[o] += double(w.values[o * x.size() + i]) * x[i];
-    return y;
-  }
   Vec linear(const std::string& name, const Vec& x) const {
     Vec y = times(tensor(name + ".weight"), x);
     if (const auto bias = c_.tensors.find(name + ".bias"); bias != c_.tensors.end())

@@ -198,4 +198,16 @@ class TinyCheckpoint {
   std::mt19937_64 random_{20260101};
 };
 
+// Row i of a matrix, and the matrix [out,in] times a vector, in double precision: for the twins, models written a second time.
+inline std::vector<double> row(const TinyTensor& w, size_t i) {
+  const auto n = size_t(w.shape[1]);
+  return {w.values.begin() + std::ptrdiff_t(i * n), w.values.begin() + std::ptrdiff_t((i + 1) * n)};
+}
+inline std::vector<double> times(const TinyTensor& w, const std::vector<double>& x) {
+  std::vector<double> y(size_t(w.shape[0]), 0.0);
+  for (size_t o = 0; o < y.size(); ++o)
+    for (size_t i = 0; i < x.size(); ++i) y[o] += double(w.values[o * x.size() + i]) * x[i];
+  return y;
+}
+
 }  // namespace slotscope::testing
